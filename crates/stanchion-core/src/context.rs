@@ -1,0 +1,268 @@
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Event, RecoveryBudget, RecoveryMode};
+
+/// Who waits for a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RequestClass {
+    /// A person waits.
+    #[default]
+    Foreground,
+    /// An agent works by itself.
+    Background,
+    /// The application's own housekeeping, such as health probes.
+    Internal,
+}
+
+impl RequestClass {
+    /// Reads `foreground`, `background` or `internal`, in any case.
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Foreground, Self::Background, Self::Internal].into_iter().find(|class| class.as_str().eq_ignore_ascii_case(text.trim()))
+    }
+
+    /// The name used in headers, configuration and events.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Foreground => "foreground",
+            Self::Background => "background",
+            Self::Internal => "internal",
+        }
+    }
+}
+
+/// Sees the events of a request as they happen.
+///
+/// Called on the request's own path: an observer must return quickly and must not block.
+pub trait Observer: Send + Sync {
+    /// One event.
+    fn observe(&self, event: &Event);
+}
+
+impl<F: Fn(&Event) + Send + Sync> Observer for F {
+    fn observe(&self, event: &Event) {
+        self(event);
+    }
+}
+
+/// What the layers know of a logical request besides its bytes. Lives in the request's extensions; a clone is one count up.
+///
+/// `Debug` shows the class and the number of attempts, never session or owner.
+#[derive(Clone)]
+pub struct Context(Arc<Inner>);
+
+struct Inner {
+    session: Option<Box<str>>,
+    owner: Option<Box<str>>,
+    class: RequestClass,
+    context_epoch: Option<Box<str>>,
+    recovery: Option<RecoveryBudget>,
+    observer: Option<Arc<dyn Observer>>,
+    attempts: AtomicU32,
+}
+
+/// Builds a [`Context`].
+#[derive(Default)]
+pub struct ContextBuilder {
+    session: Option<Box<str>>,
+    owner: Option<Box<str>>,
+    class: RequestClass,
+    context_epoch: Option<Box<str>>,
+    recovery: RecoveryMode,
+    observer: Option<Arc<dyn Observer>>,
+}
+
+impl ContextBuilder {
+    /// The conversation: what a prompt cache belongs to.
+    #[must_use]
+    pub fn session(mut self, session: impl Into<Box<str>>) -> Self {
+        self.session = Some(session.into());
+        self
+    }
+
+    /// Whose capacity the request uses: the root session, handed down to its sub-agents. Defaults to the session.
+    #[must_use]
+    pub fn owner(mut self, owner: impl Into<Box<str>>) -> Self {
+        self.owner = Some(owner.into());
+        self
+    }
+
+    /// Who waits. Defaults to foreground.
+    #[must_use]
+    pub fn class(mut self, class: RequestClass) -> Self {
+        self.class = class;
+        self
+    }
+
+    /// Changes when the conversation was compacted, so that a smaller cache read is no break.
+    #[must_use]
+    pub fn context_epoch(mut self, epoch: impl Into<Box<str>>) -> Self {
+        self.context_epoch = Some(epoch.into());
+        self
+    }
+
+    /// How long recovery may go on. Defaults to [`RecoveryMode::Standard`].
+    #[must_use]
+    pub fn recovery(mut self, mode: RecoveryMode) -> Self {
+        self.recovery = mode;
+        self
+    }
+
+    /// Who sees the events of this request.
+    #[must_use]
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+
+    /// The context.
+    pub fn build(self) -> Context {
+        Context(Arc::new(Inner {
+            session: self.session,
+            owner: self.owner,
+            class: self.class,
+            context_epoch: self.context_epoch,
+            recovery: match self.recovery {
+                RecoveryMode::Standard => None,
+                RecoveryMode::BoundedForeground { budget } => Some(RecoveryBudget::new(budget)),
+            },
+            observer: self.observer,
+            attempts: AtomicU32::new(0),
+        }))
+    }
+}
+
+impl Context {
+    /// Starts building a context.
+    pub fn builder() -> ContextBuilder {
+        ContextBuilder::default()
+    }
+
+    /// The context of a request, if it carries one.
+    pub fn of<B>(request: &http::Request<B>) -> Option<&Self> {
+        request.extensions().get()
+    }
+
+    /// The conversation.
+    pub fn session(&self) -> Option<&str> {
+        self.0.session.as_deref()
+    }
+
+    /// Whose capacity the request uses: the owner if one is named, else the session.
+    pub fn owner(&self) -> Option<&str> {
+        self.0.owner.as_deref().or(self.session())
+    }
+
+    /// Who waits.
+    pub fn class(&self) -> RequestClass {
+        self.0.class
+    }
+
+    /// Changes when the conversation was compacted.
+    pub fn context_epoch(&self) -> Option<&str> {
+        self.0.context_epoch.as_deref()
+    }
+
+    /// The recovery budget of a bounded foreground request; `None` in standard mode.
+    pub fn recovery(&self) -> Option<&RecoveryBudget> {
+        self.0.recovery.as_ref()
+    }
+
+    /// How many physical attempts were made so far, over all candidates.
+    pub fn attempts(&self) -> u32 {
+        self.0.attempts.load(Ordering::Relaxed)
+    }
+
+    /// Counts one more physical attempt and returns its number, from 1. For the layer that makes the exchange.
+    pub fn count_attempt(&self) -> u32 {
+        self.0.attempts.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Tells an event to the request's observer and to `tracing`. The event is not even built when nobody listens.
+    pub fn emit(context: Option<&Self>, event: impl FnOnce() -> Event) {
+        let observer = context.and_then(|context| context.0.observer.as_deref());
+        #[cfg(feature = "tracing")]
+        let traced = tracing::enabled!(target: "stanchion", tracing::Level::INFO);
+        #[cfg(not(feature = "tracing"))]
+        let traced = false;
+        if observer.is_none() && !traced {
+            return;
+        }
+        let event = event();
+        #[cfg(feature = "tracing")]
+        event.trace();
+        if let Some(observer) = observer {
+            observer.observe(&event);
+        }
+    }
+}
+
+impl Default for Context {
+    fn default() -> Self {
+        Self::builder().build()
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").field("class", &self.class()).field("attempts", &self.attempts()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for ContextBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ContextBuilder").field("class", &self.class).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::FallbackEvent;
+
+    #[test]
+    fn a_session_owns_itself_unless_an_owner_is_named() {
+        assert_eq!(Context::builder().session("s").build().owner(), Some("s"));
+        assert_eq!(Context::builder().session("s").owner("root").build().owner(), Some("root"));
+        assert_eq!(Context::default().owner(), None);
+    }
+
+    #[test]
+    fn debug_shows_no_identity() {
+        let builder = Context::builder().session("alice").owner("bob").context_epoch("e1");
+        let shown = format!("{builder:?} {:?}", Context::builder().session("alice").owner("bob").build());
+        assert!(!shown.contains("alice") && !shown.contains("bob"), "{shown}");
+    }
+
+    #[test]
+    fn an_observer_sees_what_is_emitted() {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let into = seen.clone();
+        let context = Context::builder().observer(Arc::new(move |event: &Event| into.lock().unwrap().push(event.clone()))).build();
+        let event = Event::ModelFallback(FallbackEvent { from: "a".into(), to: "b".into() });
+        Context::emit(Some(&context), || event.clone());
+        assert_eq!(*seen.lock().unwrap(), [event]);
+    }
+
+    #[test]
+    #[cfg(not(feature = "tracing"))]
+    fn nothing_is_built_when_nobody_listens() {
+        Context::emit(Some(&Context::default()), || unreachable!());
+    }
+
+    #[test]
+    fn classes_are_read_in_any_case() {
+        assert_eq!(RequestClass::parse(" Background "), Some(RequestClass::Background));
+        assert_eq!(RequestClass::parse("vip"), None);
+    }
+}

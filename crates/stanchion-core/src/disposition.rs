@@ -1,0 +1,425 @@
+use std::fmt;
+
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+
+use crate::{Failure, FailureKind, Phase};
+
+/// Whether the same candidate may be asked again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retry {
+    /// Yes, after a backoff, as often as the policy allows.
+    Here,
+    /// Yes, after a backoff, but only once: the work may go on behind the failure, or the address is wrong.
+    Once,
+    /// Yes, once at once and free of charge: the request was provably not processed. After that as [`Retry::Here`].
+    AtOnce,
+    /// No.
+    Never,
+}
+
+/// What a failure says about the health of its candidate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CircuitOutcome {
+    /// A failure sample.
+    Failure,
+    /// The candidate works; the request was at fault. No sample.
+    Neutral,
+    /// Nothing was learnt: a probe gives its lease back.
+    Abandon,
+    /// The candidate was not even asked.
+    Untouched,
+}
+
+/// Why a retry is made, as events tell it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RetryReason {
+    /// The provider limits the rate.
+    RateLimit,
+    /// The provider failed or is overloaded.
+    ServerError,
+    /// The connection could not be made, or broke.
+    Transport,
+    /// The reply ended before it was complete.
+    StreamClosed,
+    /// A time limit.
+    Timeout,
+}
+
+/// A class of failures that is terminal by default and that a deployment may send to the next candidate, by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FallbackOn {
+    /// Quota or credit exhausted: another account may have some.
+    Quota,
+    /// Credential refused or not permitted: another may be.
+    Auth,
+    /// Model or path not found: another provider may have it.
+    NotFound,
+    /// Prompt too long: another model may have a larger window.
+    Overflow,
+    /// Refused by content policy: another provider's policy may differ.
+    Policy,
+}
+
+impl FallbackOn {
+    const ALL: [Self; 5] = [Self::Quota, Self::Auth, Self::NotFound, Self::Overflow, Self::Policy];
+
+    /// The name used in configuration.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Quota => "quota",
+            Self::Auth => "auth",
+            Self::NotFound => "not_found",
+            Self::Overflow => "overflow",
+            Self::Policy => "policy",
+        }
+    }
+}
+
+impl fmt::Display for FallbackOn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The few cells of the table that deployments disagree on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DispositionRules {
+    fallback_on: u8,
+    /// Whether a true rate limit (429) is a failure sample for the circuit. Default: yes.
+    ///
+    /// For: a limited provider should be left alone, and its hint stretches the opening (control plane of the seed).
+    /// Against: backpressure is no ill health (sglang, `OmniRoute`).
+    pub rate_limit_opens_circuit: bool,
+    /// Whether an overload (503, 529) is a failure sample for the circuit. Default: yes, for the same reason.
+    pub overload_opens_circuit: bool,
+}
+
+impl Default for DispositionRules {
+    fn default() -> Self {
+        Self { fallback_on: 0, rate_limit_opens_circuit: true, overload_opens_circuit: true }
+    }
+}
+
+impl DispositionRules {
+    /// Lets a class of failures go on to the next candidate.
+    #[must_use]
+    pub fn with_fallback_on(mut self, class: FallbackOn) -> Self {
+        self.fallback_on |= 1 << class as u8;
+        self
+    }
+
+    /// Whether a class of failures goes on to the next candidate.
+    pub fn falls_back_on(&self, class: FallbackOn) -> bool {
+        self.fallback_on & (1 << class as u8) != 0
+    }
+
+    /// The classes that go on to the next candidate.
+    pub fn fallback_on(&self) -> impl Iterator<Item = FallbackOn> {
+        let rules = *self;
+        FallbackOn::ALL.into_iter().filter(move |class| rules.falls_back_on(*class))
+    }
+}
+
+/// What a failure means: the one table that every layer asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Disposition {
+    /// Whether the same candidate may be asked again.
+    pub retry: Retry,
+    /// Whether the next candidate may be asked.
+    pub fallback: bool,
+    /// What the candidate's circuit learns.
+    pub circuit: CircuitOutcome,
+    /// Why a retry is made, where one is.
+    pub reason: RetryReason,
+    /// The status at the edge, where the provider's own reply is not given back verbatim.
+    pub status: StatusCode,
+}
+
+/// The fallback column of the table.
+#[derive(Clone, Copy)]
+enum Next {
+    Yes,
+    No,
+    If(FallbackOn),
+}
+
+/// One row of the table: retry here, next candidate, circuit, reason, status at the edge.
+type Row = (Retry, Next, CircuitOutcome, RetryReason, StatusCode);
+
+/// The table. Sources: "cp" is the control plane's §5 and §12.7, "wire" the providers' status and code tables, "os" the comparison of systems.
+#[expect(clippy::match_same_arms, reason = "one row a kind, in the order of the kinds")]
+const fn row(kind: FailureKind) -> Row {
+    use CircuitOutcome::{Abandon, Failure as Bad, Neutral, Untouched};
+    use FailureKind as K;
+    use Next::{If, No, Yes};
+    use Retry::{AtOnce, Here, Never, Once};
+    use RetryReason::{RateLimit, ServerError, StreamClosed, Timeout, Transport};
+    match kind {
+        K::Connect => (Here, Yes, Bad, Transport, StatusCode::BAD_GATEWAY),
+        // wire §1.11: provably not processed; no sample, or one proxy restart would open the circuit.
+        K::Unprocessed => (AtOnce, Yes, Neutral, Transport, StatusCode::BAD_GATEWAY),
+        K::Transport => (Here, Yes, Bad, Transport, StatusCode::BAD_GATEWAY),
+        K::Truncated | K::EmptyReply | K::MalformedReply => (Here, Yes, Bad, StreamClosed, StatusCode::BAD_GATEWAY),
+        // wire §1.5: a captive portal or a wrong base URL; asked again once, in case a balancer was restarting.
+        K::NotModelReply => (Once, Yes, Bad, StreamClosed, StatusCode::BAD_GATEWAY),
+        // A silent provider is not asked twice (cp §13.4; os row 38). A silence says nothing sure about its health: abandoned.
+        K::FirstOutputTimeout | K::IdleTimeout => (Never, Yes, Abandon, Timeout, StatusCode::GATEWAY_TIMEOUT),
+        // cp §12.7 retries it. Its circuit column is "neutral with headers, else abandon", and neutral closes a half-open circuit
+        // that learnt nothing; abandoned always, as the control plane's own list of quirks recommends.
+        K::TotalTimeout => (Here, Yes, Abandon, Timeout, StatusCode::GATEWAY_TIMEOUT),
+        // cp §6.5 counts a true 429; wire §1.7 does not. Ours counts, with its own hint, and the rules can say otherwise.
+        K::RateLimited => (Here, Yes, Bad, RateLimit, StatusCode::TOO_MANY_REQUESTS),
+        // Terminal whatever the status (cp §5.2 row 2). Never a circuit sample: the account is at fault, not the provider.
+        K::QuotaExhausted => (Never, If(FallbackOn::Quota), Neutral, RateLimit, StatusCode::TOO_MANY_REQUESTS),
+        K::Overloaded => (Here, Yes, Bad, ServerError, StatusCode::SERVICE_UNAVAILABLE),
+        K::ServerError => (Here, Yes, Bad, ServerError, StatusCode::BAD_GATEWAY),
+        // wire §1.7: the origin may still be working, and each blind retry is billed.
+        K::GatewayTimeout => (Once, Yes, Bad, ServerError, StatusCode::GATEWAY_TIMEOUT),
+        // cp §6.5: 408 and 409 are retried and neutral; wire counts 408. Neutral: both are about one request.
+        K::RequestTimeout => (Here, Yes, Neutral, Timeout, StatusCode::REQUEST_TIMEOUT),
+        K::Conflict => (Here, Yes, Neutral, Timeout, StatusCode::CONFLICT),
+        K::TooEarly => (Here, Yes, Neutral, Timeout, StatusCode::TOO_EARLY),
+        K::Authentication => (Never, If(FallbackOn::Auth), Neutral, ServerError, StatusCode::UNAUTHORIZED),
+        K::PermissionDenied => (Never, If(FallbackOn::Auth), Neutral, ServerError, StatusCode::FORBIDDEN),
+        K::NotFound => (Never, If(FallbackOn::NotFound), Neutral, ServerError, StatusCode::NOT_FOUND),
+        // Terminal whatever the status: the same prompt can never fit.
+        K::ContextOverflow => (Never, If(FallbackOn::Overflow), Neutral, ServerError, StatusCode::BAD_REQUEST),
+        K::ContentPolicy => (Never, If(FallbackOn::Policy), Neutral, ServerError, StatusCode::BAD_REQUEST),
+        K::InvalidRequest => (Never, No, Neutral, ServerError, StatusCode::BAD_REQUEST),
+        // wire §1.7: 501 never changes by asking again, but another provider may offer it.
+        K::NotSupported => (Never, Yes, Neutral, ServerError, StatusCode::NOT_IMPLEMENTED),
+        K::RequestTooLarge => (Never, No, Neutral, ServerError, StatusCode::PAYLOAD_TOO_LARGE),
+        // Our own limit: not retried, not held against the provider.
+        K::EventTooLarge => (Never, No, Abandon, ServerError, StatusCode::BAD_GATEWAY),
+        K::CircuitOpen => (Never, Yes, Untouched, ServerError, StatusCode::SERVICE_UNAVAILABLE),
+        K::QueueFull => (Never, Yes, Untouched, RateLimit, StatusCode::TOO_MANY_REQUESTS),
+        K::QueueTimeout | K::QueueClosed => (Never, Yes, Untouched, Timeout, StatusCode::SERVICE_UNAVAILABLE),
+        K::RecoveryBudget => (Never, No, Abandon, Timeout, StatusCode::GATEWAY_TIMEOUT),
+        // 499 is nginx's "client closed request"; nobody is left to read it.
+        K::Cancelled => (Never, No, Abandon, Timeout, StatusCode::REQUEST_TIMEOUT),
+        // This candidate is set up wrongly; the next one may not be.
+        K::Misconfigured => (Never, Yes, Untouched, ServerError, StatusCode::INTERNAL_SERVER_ERROR),
+        K::Unknown => (Never, No, Abandon, ServerError, StatusCode::BAD_GATEWAY),
+    }
+}
+
+/// Whether `x-should-retry` can overrule the row: only where the row rests on a status.
+const fn rests_on_status(kind: FailureKind) -> bool {
+    use FailureKind as K;
+    matches!(
+        kind,
+        K::RateLimited
+            | K::Overloaded
+            | K::ServerError
+            | K::GatewayTimeout
+            | K::RequestTimeout
+            | K::Conflict
+            | K::TooEarly
+            | K::Authentication
+            | K::PermissionDenied
+            | K::NotFound
+            | K::InvalidRequest
+            | K::NotSupported
+            | K::RequestTooLarge
+    )
+}
+
+impl Disposition {
+    /// Looks a failure up.
+    ///
+    /// Over the table's row stand, in this order: after output nothing is replayed and no circuit changes; and where the row rests
+    /// on a status, the provider's `x-should-retry` overrules it both ways. Overflow, quota and content policy rest on the body and stay terminal.
+    pub fn of(failure: &Failure, rules: &DispositionRules) -> Self {
+        let kind = failure.kind();
+        let (retry, next, circuit, reason, status) = row(kind);
+        let mut disposition = Self {
+            retry,
+            fallback: match next {
+                Next::Yes => true,
+                Next::No => false,
+                Next::If(class) => rules.falls_back_on(class),
+            },
+            circuit,
+            reason,
+            status,
+        };
+        match kind {
+            FailureKind::RateLimited if !rules.rate_limit_opens_circuit => disposition.circuit = CircuitOutcome::Neutral,
+            FailureKind::Overloaded if !rules.overload_opens_circuit => disposition.circuit = CircuitOutcome::Neutral,
+            // A server's own 5xx says more than our 502.
+            FailureKind::ServerError | FailureKind::Overloaded | FailureKind::GatewayTimeout => {
+                if let Some(told) = failure.status().filter(StatusCode::is_server_error) {
+                    disposition.status = told;
+                }
+            }
+            _ => {}
+        }
+        if failure.phase() == Phase::AfterOutput {
+            disposition.retry = Retry::Never;
+            disposition.fallback = false;
+            disposition.circuit = CircuitOutcome::Untouched;
+        } else if rests_on_status(kind) {
+            match failure.should_retry() {
+                Some(false) => {
+                    disposition.retry = Retry::Never;
+                    disposition.fallback = false;
+                    disposition.circuit = CircuitOutcome::Neutral;
+                }
+                Some(true) => {
+                    if disposition.retry == Retry::Never {
+                        disposition.retry = Retry::Here;
+                        disposition.reason = RetryReason::ServerError;
+                    }
+                    disposition.fallback = true;
+                }
+                None => {}
+            }
+        }
+        disposition
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KINDS: [FailureKind; 35] = [
+        FailureKind::Connect,
+        FailureKind::Unprocessed,
+        FailureKind::Transport,
+        FailureKind::Truncated,
+        FailureKind::EmptyReply,
+        FailureKind::NotModelReply,
+        FailureKind::MalformedReply,
+        FailureKind::FirstOutputTimeout,
+        FailureKind::IdleTimeout,
+        FailureKind::TotalTimeout,
+        FailureKind::RateLimited,
+        FailureKind::QuotaExhausted,
+        FailureKind::Overloaded,
+        FailureKind::ServerError,
+        FailureKind::GatewayTimeout,
+        FailureKind::RequestTimeout,
+        FailureKind::Conflict,
+        FailureKind::TooEarly,
+        FailureKind::Authentication,
+        FailureKind::PermissionDenied,
+        FailureKind::NotFound,
+        FailureKind::ContextOverflow,
+        FailureKind::ContentPolicy,
+        FailureKind::InvalidRequest,
+        FailureKind::NotSupported,
+        FailureKind::RequestTooLarge,
+        FailureKind::EventTooLarge,
+        FailureKind::CircuitOpen,
+        FailureKind::QueueFull,
+        FailureKind::QueueTimeout,
+        FailureKind::QueueClosed,
+        FailureKind::RecoveryBudget,
+        FailureKind::Cancelled,
+        FailureKind::Misconfigured,
+        FailureKind::Unknown,
+    ];
+
+    fn of(failure: &Failure) -> Disposition {
+        Disposition::of(failure, &DispositionRules::default())
+    }
+
+    fn before_output(kind: FailureKind) -> Failure {
+        Failure::new(kind).with_phase(Phase::BeforeOutput)
+    }
+
+    #[test]
+    fn after_output_nothing_is_replayed_whatever_the_kind_and_the_header() {
+        let mut rules = DispositionRules::default();
+        for class in FallbackOn::ALL {
+            rules = rules.with_fallback_on(class);
+        }
+        for kind in KINDS {
+            for should_retry in [None, Some(true), Some(false)] {
+                let failure = Failure::new(kind).with_phase(Phase::AfterOutput).with_should_retry(should_retry);
+                let disposition = Disposition::of(&failure, &rules);
+                assert_eq!(disposition.retry, Retry::Never, "{kind:?}");
+                assert!(!disposition.fallback, "{kind:?}");
+                assert_eq!(disposition.circuit, CircuitOutcome::Untouched, "{kind:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_body_decided_no_header_overrules() {
+        for kind in [FailureKind::ContextOverflow, FailureKind::QuotaExhausted, FailureKind::ContentPolicy, FailureKind::Cancelled, FailureKind::RecoveryBudget] {
+            for status in [400, 429, 500, 503] {
+                let failure = before_output(kind).with_status(StatusCode::from_u16(status).unwrap()).with_should_retry(Some(true));
+                assert_eq!(of(&failure).retry, Retry::Never, "{kind:?} {status}");
+                assert!(!of(&failure).fallback, "{kind:?} {status}");
+            }
+        }
+    }
+
+    #[test]
+    fn should_retry_overrules_a_status_both_ways() {
+        let refused = before_output(FailureKind::ServerError).with_should_retry(Some(false));
+        assert_eq!((of(&refused).retry, of(&refused).fallback, of(&refused).circuit), (Retry::Never, false, CircuitOutcome::Neutral));
+        let asked = before_output(FailureKind::InvalidRequest).with_should_retry(Some(true));
+        assert_eq!((of(&asked).retry, of(&asked).reason, of(&asked).fallback), (Retry::Here, RetryReason::ServerError, true));
+    }
+
+    #[test]
+    fn silence_is_not_asked_twice_and_opens_nothing() {
+        for kind in [FailureKind::FirstOutputTimeout, FailureKind::IdleTimeout] {
+            let disposition = of(&before_output(kind));
+            assert_eq!((disposition.retry, disposition.fallback, disposition.circuit), (Retry::Never, true, CircuitOutcome::Abandon));
+        }
+    }
+
+    #[test]
+    fn the_callers_mistakes_open_no_circuit() {
+        for kind in [
+            FailureKind::InvalidRequest,
+            FailureKind::ContextOverflow,
+            FailureKind::ContentPolicy,
+            FailureKind::RequestTooLarge,
+            FailureKind::Authentication,
+            FailureKind::QuotaExhausted,
+            FailureKind::NotFound,
+        ] {
+            assert_eq!(of(&before_output(kind)).circuit, CircuitOutcome::Neutral, "{kind:?}");
+        }
+        assert_eq!(of(&before_output(FailureKind::Cancelled)).circuit, CircuitOutcome::Abandon);
+    }
+
+    #[test]
+    fn disputed_cells_move_by_name() {
+        for (class, kind) in [
+            (FallbackOn::Quota, FailureKind::QuotaExhausted),
+            (FallbackOn::Auth, FailureKind::Authentication),
+            (FallbackOn::Auth, FailureKind::PermissionDenied),
+            (FallbackOn::NotFound, FailureKind::NotFound),
+            (FallbackOn::Overflow, FailureKind::ContextOverflow),
+            (FallbackOn::Policy, FailureKind::ContentPolicy),
+        ] {
+            assert!(!of(&before_output(kind)).fallback, "{kind:?}");
+            let rules = DispositionRules::default().with_fallback_on(class);
+            assert!(Disposition::of(&before_output(kind), &rules).fallback, "{kind:?}");
+            assert_eq!(rules.fallback_on().collect::<Vec<_>>(), [class]);
+        }
+        let rules = DispositionRules { rate_limit_opens_circuit: false, overload_opens_circuit: false, ..DispositionRules::default() };
+        for kind in [FailureKind::RateLimited, FailureKind::Overloaded] {
+            assert_eq!(of(&before_output(kind)).circuit, CircuitOutcome::Failure);
+            assert_eq!(Disposition::of(&before_output(kind), &rules).circuit, CircuitOutcome::Neutral);
+        }
+    }
+
+    #[test]
+    fn a_providers_own_5xx_shows_at_the_edge() {
+        let overloaded = before_output(FailureKind::Overloaded).with_status(StatusCode::from_u16(529).unwrap());
+        assert_eq!(of(&overloaded).status.as_u16(), 529);
+        let in_band = before_output(FailureKind::Overloaded).with_status(StatusCode::OK);
+        assert_eq!(of(&in_band).status, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(of(&before_output(FailureKind::ContextOverflow).with_status(StatusCode::INTERNAL_SERVER_ERROR)).status, StatusCode::BAD_REQUEST);
+    }
+}

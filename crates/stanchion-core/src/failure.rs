@@ -1,0 +1,643 @@
+use std::{error::Error, fmt, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+use serde::Serialize;
+
+use crate::RetryHint;
+
+/// An error of any kind, as foreign tower layers pass it.
+pub type BoxError = Box<dyn Error + Send + Sync>;
+
+/// What went wrong, whatever its source: a status, an in-band error, a broken transport, a limit of our own.
+///
+/// What each kind means for retry, fallback, circuit and the client stands in [`Disposition`](crate::Disposition).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum FailureKind {
+    /// No connection: name not found, refused, TLS handshake failed, or none within the connect limit.
+    Connect,
+    /// The provider has proven that it did not process the request (HTTP/2 `REFUSED_STREAM`, `GOAWAY` below our stream).
+    Unprocessed,
+    /// The connection broke.
+    Transport,
+    /// The body ended cleanly without the dialect's end marker.
+    Truncated,
+    /// A success without content: no body, only comments, only an end marker.
+    EmptyReply,
+    /// A success that is no reply of a model: an HTML page, a redirect.
+    NotModelReply,
+    /// A success whose body cannot be read as what it claims to be.
+    MalformedReply,
+    /// No real output within the first-output limit.
+    FirstOutputTimeout,
+    /// No progress within the idle limit.
+    IdleTimeout,
+    /// The attempt outlived its total limit.
+    TotalTimeout,
+    /// The provider limits the rate of requests or tokens.
+    RateLimited,
+    /// The account is out of quota or money.
+    QuotaExhausted,
+    /// The provider has no capacity.
+    Overloaded,
+    /// The provider failed.
+    ServerError,
+    /// A gateway before the provider gave up waiting; the work may go on, and be billed.
+    GatewayTimeout,
+    /// The provider timed the request out (408).
+    RequestTimeout,
+    /// The provider reports a conflict that passes (409).
+    Conflict,
+    /// The provider asks for the request later (425).
+    TooEarly,
+    /// The credential is missing, wrong or expired.
+    Authentication,
+    /// The credential may not do this.
+    PermissionDenied,
+    /// The provider does not know the model or the path.
+    NotFound,
+    /// The prompt does not fit the model's context window.
+    ContextOverflow,
+    /// The provider's content policy refuses the request.
+    ContentPolicy,
+    /// The request is wrong.
+    InvalidRequest,
+    /// The provider does not offer what was asked (501).
+    NotSupported,
+    /// The request body is larger than the limit at our edge, or than the provider takes (413).
+    RequestTooLarge,
+    /// One event of the reply is larger than our ceiling.
+    EventTooLarge,
+    /// The candidate's circuit is open.
+    CircuitOpen,
+    /// The admission queue is full.
+    QueueFull,
+    /// No permit within the longest wait.
+    QueueTimeout,
+    /// Admission is closed: the process is about to end.
+    QueueClosed,
+    /// The budget of a bounded recovery is spent.
+    RecoveryBudget,
+    /// The caller gave up.
+    Cancelled,
+    /// Our own configuration does not allow the request to be sent.
+    Misconfigured,
+    /// A foreign layer failed in a way that tells nothing.
+    Unknown,
+}
+
+impl FailureKind {
+    /// The stable code that clients, metrics and logs see.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Connect => "connect_failed",
+            Self::Unprocessed => "unprocessed",
+            Self::Transport => "connection_broken",
+            Self::Truncated => "stream_truncated",
+            Self::EmptyReply => "empty_reply",
+            Self::NotModelReply => "not_a_model_reply",
+            Self::MalformedReply => "malformed_reply",
+            Self::FirstOutputTimeout => "first_output_timeout",
+            Self::IdleTimeout => "idle_timeout",
+            Self::TotalTimeout => "total_timeout",
+            Self::RateLimited => "rate_limit_exceeded",
+            Self::QuotaExhausted => "insufficient_quota",
+            Self::Overloaded => "overloaded",
+            Self::ServerError => "server_error",
+            Self::GatewayTimeout => "gateway_timeout",
+            Self::RequestTimeout => "request_timeout",
+            Self::Conflict => "conflict",
+            Self::TooEarly => "too_early",
+            Self::Authentication => "invalid_api_key",
+            Self::PermissionDenied => "permission_denied",
+            Self::NotFound => "not_found",
+            Self::ContextOverflow => "context_length_exceeded",
+            Self::ContentPolicy => "content_policy_violation",
+            Self::InvalidRequest => "invalid_request",
+            Self::NotSupported => "not_supported",
+            Self::RequestTooLarge => "request_too_large",
+            Self::EventTooLarge => "event_too_large",
+            Self::CircuitOpen => "circuit_open",
+            Self::QueueFull => "queue_full",
+            Self::QueueTimeout => "queue_timeout",
+            Self::QueueClosed => "queue_closed",
+            Self::RecoveryBudget => "recovery_budget_exceeded",
+            Self::Cancelled => "cancelled",
+            Self::Misconfigured => "misconfigured",
+            Self::Unknown => "unknown_failure",
+        }
+    }
+
+    /// What happened, as the start of a sentence.
+    pub const fn summary(self) -> &'static str {
+        match self {
+            Self::Connect => "no connection to the provider",
+            Self::Unprocessed => "the provider did not take the request",
+            Self::Transport => "the connection to the provider broke",
+            Self::Truncated => "the stream ended without its end marker: the answer is incomplete",
+            Self::EmptyReply => "the provider answered with success but without content",
+            Self::NotModelReply => "the answer is not a model's reply",
+            Self::MalformedReply => "the answer cannot be read",
+            Self::FirstOutputTimeout => "no output within the first-output limit",
+            Self::IdleTimeout => "no progress within the idle limit",
+            Self::TotalTimeout => "the attempt outlived its total limit",
+            Self::RateLimited => "the provider limits the rate",
+            Self::QuotaExhausted => "the account's quota or credit is exhausted",
+            Self::Overloaded => "the provider is overloaded",
+            Self::ServerError => "the provider failed",
+            Self::GatewayTimeout => "a gateway before the provider timed out",
+            Self::RequestTimeout => "the provider timed the request out",
+            Self::Conflict => "the provider reports a conflict",
+            Self::TooEarly => "the provider asks for the request later",
+            Self::Authentication => "the provider refused the credential",
+            Self::PermissionDenied => "the credential does not permit this",
+            Self::NotFound => "the model or path was not found",
+            Self::ContextOverflow => "the prompt exceeds the model's context length",
+            Self::ContentPolicy => "the provider's content policy refused the request",
+            Self::InvalidRequest => "the request is invalid",
+            Self::NotSupported => "the provider does not support this",
+            Self::RequestTooLarge => "the request is too large",
+            Self::EventTooLarge => "one event of the reply exceeds the event ceiling",
+            Self::CircuitOpen => "the circuit is open after repeated failures",
+            Self::QueueFull => "the admission queue is full",
+            Self::QueueTimeout => "no permit within the longest admission wait",
+            Self::QueueClosed => "admission is closed",
+            Self::RecoveryBudget => "the recovery budget is spent",
+            Self::Cancelled => "the caller gave up",
+            Self::Misconfigured => "the configuration does not allow this request",
+            Self::Unknown => "an unknown failure",
+        }
+    }
+
+    /// What the caller, or whoever runs the service, can do about it.
+    pub const fn advice(self) -> &'static str {
+        match self {
+            Self::Connect => "check the provider's base URL and the network",
+            Self::Unprocessed
+            | Self::Transport
+            | Self::Truncated
+            | Self::EmptyReply
+            | Self::MalformedReply
+            | Self::ServerError
+            | Self::Conflict
+            | Self::TooEarly
+            | Self::RequestTimeout => "ask again later",
+            Self::NotModelReply => "check the provider's base URL and any proxy before it",
+            Self::FirstOutputTimeout => "ask again later, or raise timeouts.first_output for this model",
+            Self::IdleTimeout => "ask again later, or raise timeouts.idle for this model",
+            Self::TotalTimeout => "ask for less, or raise timeouts.total for this model",
+            Self::RateLimited => "slow down",
+            Self::QuotaExhausted => "check the provider account's plan and billing",
+            Self::Overloaded => "ask again later, or configure a fallback candidate",
+            Self::GatewayTimeout => "ask for a stream, or for less",
+            Self::Authentication => "check the provider's API key",
+            Self::PermissionDenied => "check what the API key may do, and the region",
+            Self::NotFound => "check the model's name and the provider's base URL",
+            Self::ContextOverflow => "shorten the conversation or use a model with a larger window",
+            Self::ContentPolicy => "change the content",
+            Self::InvalidRequest | Self::NotSupported => "change the request",
+            Self::RequestTooLarge => "send less, or raise server.max_request_bytes",
+            Self::EventTooLarge => "raise the event ceiling",
+            Self::CircuitOpen | Self::QueueFull | Self::QueueTimeout => "ask again after the given delay",
+            Self::QueueClosed => "ask another instance",
+            Self::RecoveryBudget => "ask again later, or raise recovery.budget",
+            Self::Cancelled => "nothing is to be done",
+            Self::Misconfigured => "correct the configuration",
+            Self::Unknown => "see the log",
+        }
+    }
+}
+
+/// How far an exchange had come when it failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Before the request was sent.
+    Connect,
+    /// Before the response head arrived.
+    Head,
+    /// Before real output was passed on.
+    BeforeOutput,
+    /// After real output was passed on: nothing may be replayed.
+    AfterOutput,
+}
+
+impl Phase {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Connect => "while connecting",
+            Self::Head => "before the response head",
+            Self::BeforeOutput => "before output",
+            Self::AfterOutput => "after output",
+        }
+    }
+}
+
+/// A provider's own reply to a failed request, so that a caller's mistake can be given back verbatim.
+#[derive(Clone)]
+pub struct ProviderReply {
+    /// Its status.
+    pub status: StatusCode,
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// Its body, at most [`ProviderReply::MAX_BODY`] bytes of it.
+    pub body: Bytes,
+    /// Whether the body is whole.
+    pub complete: bool,
+}
+
+impl ProviderReply {
+    /// How much of a body is kept: 64 KiB.
+    pub const MAX_BODY: usize = 64 * 1024;
+}
+
+impl fmt::Debug for ProviderReply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProviderReply").field("status", &self.status).field("body_bytes", &self.body.len()).finish_non_exhaustive()
+    }
+}
+
+/// The error of every layer.
+///
+/// One pointer wide. `Display` is one line: what happened, to which candidate, after how many attempts, and what to do. Neither `Display` nor
+/// `Debug` shows the provider's words, which may quote the prompt: those are for the client alone, through [`Failure::message`] and
+/// [`Failure::reply`].
+pub struct Failure(Box<Inner>);
+
+struct Inner {
+    kind: FailureKind,
+    phase: Phase,
+    status: Option<StatusCode>,
+    code: Option<Box<str>>,
+    message: Option<Box<str>>,
+    request_id: Option<Box<str>>,
+    hint: Option<RetryHint>,
+    should_retry: Option<bool>,
+    limit: Option<Duration>,
+    candidate: Option<Arc<str>>,
+    attempts: u32,
+    reply: Option<ProviderReply>,
+    source: Option<BoxError>,
+}
+
+impl Failure {
+    /// A failure before the response head, with nothing else known.
+    pub fn new(kind: FailureKind) -> Self {
+        Self(Box::new(Inner {
+            kind,
+            phase: Phase::Head,
+            status: None,
+            code: None,
+            message: None,
+            request_id: None,
+            hint: None,
+            should_retry: None,
+            limit: None,
+            candidate: None,
+            attempts: 0,
+            reply: None,
+            source: None,
+        }))
+    }
+
+    /// Sets the kind.
+    #[must_use]
+    pub fn with_kind(mut self, kind: FailureKind) -> Self {
+        self.0.kind = kind;
+        self
+    }
+
+    /// Sets how far the exchange had come.
+    #[must_use]
+    pub fn with_phase(mut self, phase: Phase) -> Self {
+        self.0.phase = phase;
+        self
+    }
+
+    /// Sets the provider's status.
+    #[must_use]
+    pub fn with_status(mut self, status: StatusCode) -> Self {
+        self.0.status = Some(status);
+        self
+    }
+
+    /// Sets the provider's error code. What does not look like a code (more than 64 bytes, or other characters than
+    /// letters, digits, `_`, `-`, `.`) is not kept: it is shown in logs.
+    #[must_use]
+    pub fn with_code(mut self, code: &str) -> Self {
+        let plausible = !code.is_empty()
+            && code.len() <= 64
+            && code.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'));
+        self.0.code = plausible.then(|| code.into());
+        self
+    }
+
+    /// Sets the provider's own words, for the client only.
+    #[must_use]
+    pub fn with_message(mut self, message: impl Into<Box<str>>) -> Self {
+        self.0.message = Some(message.into());
+        self
+    }
+
+    /// Sets the provider's request id. What does not look like one is not kept.
+    #[must_use]
+    pub fn with_request_id(mut self, id: &str) -> Self {
+        let plausible = !id.is_empty() && id.len() <= 128 && id.bytes().all(|byte| byte.is_ascii_graphic());
+        self.0.request_id = plausible.then(|| id.into());
+        self
+    }
+
+    /// Sets how long the provider asks us to wait.
+    #[must_use]
+    pub fn with_hint(mut self, hint: Option<RetryHint>) -> Self {
+        self.0.hint = hint;
+        self
+    }
+
+    /// Sets what the provider's `x-should-retry` header said.
+    #[must_use]
+    pub fn with_should_retry(mut self, should_retry: Option<bool>) -> Self {
+        self.0.should_retry = should_retry;
+        self
+    }
+
+    /// Sets the limit of ours that was exceeded.
+    #[must_use]
+    pub fn with_limit(mut self, limit: Duration) -> Self {
+        self.0.limit = Some(limit);
+        self
+    }
+
+    /// Sets the candidate that failed.
+    #[must_use]
+    pub fn with_candidate(mut self, candidate: impl Into<Arc<str>>) -> Self {
+        self.0.candidate = Some(candidate.into());
+        self
+    }
+
+    /// Sets how many attempts were made in all.
+    #[must_use]
+    pub fn with_attempts(mut self, attempts: u32) -> Self {
+        self.0.attempts = attempts;
+        self
+    }
+
+    /// Keeps the provider's own reply.
+    #[must_use]
+    pub fn with_reply(mut self, reply: ProviderReply) -> Self {
+        self.0.status = Some(reply.status);
+        self.0.reply = Some(reply);
+        self
+    }
+
+    /// Keeps the error underneath.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<BoxError>) -> Self {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    /// What went wrong.
+    pub fn kind(&self) -> FailureKind {
+        self.0.kind
+    }
+
+    /// How far the exchange had come.
+    pub fn phase(&self) -> Phase {
+        self.0.phase
+    }
+
+    /// The provider's status, if it answered.
+    pub fn status(&self) -> Option<StatusCode> {
+        self.0.status
+    }
+
+    /// The provider's error code.
+    pub fn code(&self) -> Option<&str> {
+        self.0.code.as_deref()
+    }
+
+    /// The provider's own words. May quote the prompt: for the client only, never for a log.
+    pub fn message(&self) -> Option<&str> {
+        self.0.message.as_deref()
+    }
+
+    /// The provider's request id.
+    pub fn request_id(&self) -> Option<&str> {
+        self.0.request_id.as_deref()
+    }
+
+    /// How long the provider asks us to wait.
+    pub fn hint(&self) -> Option<RetryHint> {
+        self.0.hint
+    }
+
+    /// What the provider's `x-should-retry` header said.
+    pub fn should_retry(&self) -> Option<bool> {
+        self.0.should_retry
+    }
+
+    /// The limit of ours that was exceeded.
+    pub fn limit(&self) -> Option<Duration> {
+        self.0.limit
+    }
+
+    /// The candidate that failed, as `provider/model`.
+    pub fn candidate(&self) -> Option<&Arc<str>> {
+        self.0.candidate.as_ref()
+    }
+
+    /// How many attempts were made in all; 0 if nobody counted.
+    pub fn attempts(&self) -> u32 {
+        self.0.attempts
+    }
+
+    /// The provider's own reply. May quote the prompt: for the client only.
+    pub fn reply(&self) -> Option<&ProviderReply> {
+        self.0.reply.as_ref()
+    }
+
+    /// The failure inside a boxed error, at any depth of its sources, or an unknown failure around it.
+    pub fn from_error(error: BoxError) -> Self {
+        let error = match error.downcast::<Self>() {
+            Ok(failure) => return *failure,
+            Err(error) => error,
+        };
+        let mut source = error.source();
+        while let Some(inner) = source {
+            if let Some(failure) = inner.downcast_ref::<Self>() {
+                return failure.outline().with_source(error);
+            }
+            source = inner.source();
+        }
+        Self::new(FailureKind::Unknown).with_source(error)
+    }
+
+    /// A copy of everything but the error underneath, which cannot be copied.
+    fn outline(&self) -> Self {
+        let inner = &self.0;
+        Self(Box::new(Inner {
+            kind: inner.kind,
+            phase: inner.phase,
+            status: inner.status,
+            code: inner.code.clone(),
+            message: inner.message.clone(),
+            request_id: inner.request_id.clone(),
+            hint: inner.hint,
+            should_retry: inner.should_retry,
+            limit: inner.limit,
+            candidate: inner.candidate.clone(),
+            attempts: inner.attempts,
+            reply: inner.reply.clone(),
+            source: None,
+        }))
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = &self.0;
+        if let Some(candidate) = &inner.candidate {
+            write!(f, "{candidate}: ")?;
+        }
+        f.write_str(inner.kind.summary())?;
+        if let Some(limit) = inner.limit {
+            write!(f, " of {limit:?}")?;
+        }
+        let mut separator = " (";
+        if let Some(status) = inner.status {
+            write!(f, "{separator}HTTP {}", status.as_u16())?;
+            separator = ", ";
+        }
+        if let Some(code) = &inner.code {
+            write!(f, "{separator}code {code}")?;
+            separator = ", ";
+        }
+        if let Some(id) = &inner.request_id {
+            write!(f, "{separator}request {id}")?;
+            separator = ", ";
+        }
+        if separator == ", " {
+            f.write_str(")")?;
+        }
+        write!(f, ", {}", inner.phase.as_str())?;
+        match inner.attempts {
+            0 => {}
+            1 => f.write_str(", after 1 attempt")?,
+            attempts => write!(f, ", after {attempts} attempts")?,
+        }
+        write!(f, "; {}", inner.kind.advice())?;
+        if let Some(hint) = inner.hint {
+            write!(f, " (the provider asks for {:?})", hint.delay())?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Failure")
+            .field("kind", &self.0.kind)
+            .field("phase", &self.0.phase)
+            .field("status", &self.0.status)
+            .field("code", &self.0.code)
+            .field("candidate", &self.0.candidate)
+            .field("attempts", &self.0.attempts)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Error for Failure {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source.as_deref().map(|source| source as _)
+    }
+}
+
+impl From<BoxError> for Failure {
+    fn from(error: BoxError) -> Self {
+        Self::from_error(error)
+    }
+}
+
+impl From<std::convert::Infallible> for Failure {
+    fn from(never: std::convert::Infallible) -> Self {
+        match never {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::HintSource;
+
+    #[test]
+    fn a_failure_is_one_pointer_wide() {
+        assert_eq!(size_of::<Failure>(), size_of::<usize>());
+        assert_eq!(size_of::<Option<Failure>>(), size_of::<usize>());
+    }
+
+    #[test]
+    fn display_tells_what_where_how_often_and_what_to_do() {
+        let failure = Failure::new(FailureKind::RateLimited)
+            .with_phase(Phase::BeforeOutput)
+            .with_status(StatusCode::TOO_MANY_REQUESTS)
+            .with_code("rate_limit_exceeded")
+            .with_request_id("req_1")
+            .with_candidate("primary/gpt-x")
+            .with_attempts(3)
+            .with_hint(Some(RetryHint::new(Duration::from_secs(20), HintSource::RetryAfter)));
+        assert_eq!(
+            failure.to_string(),
+            "primary/gpt-x: the provider limits the rate (HTTP 429, code rate_limit_exceeded, request req_1), before output, after 3 attempts; \
+             slow down (the provider asks for 20s)"
+        );
+        assert_eq!(
+            Failure::new(FailureKind::Connect).with_phase(Phase::Connect).with_attempts(1).to_string(),
+            "no connection to the provider, while connecting, after 1 attempt; check the provider's base URL and the network"
+        );
+    }
+
+    #[test]
+    fn neither_display_nor_debug_shows_the_providers_words() {
+        let failure = Failure::new(FailureKind::InvalidRequest)
+            .with_message("your prompt 'my diary' is odd")
+            .with_code("a code with spaces quoting my diary")
+            .with_request_id("my diary")
+            .with_reply(ProviderReply {
+                status: StatusCode::BAD_REQUEST,
+                headers: HeaderMap::new(),
+                body: Bytes::from_static(b"my diary"),
+                complete: true,
+            });
+        let shown = format!("{failure} {failure:?} {:?}", failure.reply());
+        assert!(!shown.contains("diary"), "{shown}");
+        assert_eq!(failure.message(), Some("your prompt 'my diary' is odd"));
+    }
+
+    #[test]
+    fn a_failure_is_found_inside_foreign_errors() {
+        #[derive(Debug)]
+        struct Wrapper(BoxError);
+        impl fmt::Display for Wrapper {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("wrapped")
+            }
+        }
+        impl Error for Wrapper {
+            fn source(&self) -> Option<&(dyn Error + 'static)> {
+                Some(&*self.0)
+            }
+        }
+
+        let direct: BoxError = Box::new(Failure::new(FailureKind::Overloaded));
+        assert_eq!(Failure::from(direct).kind(), FailureKind::Overloaded);
+
+        let nested: BoxError = Box::new(Wrapper(Box::new(Wrapper(Box::new(Failure::new(FailureKind::Truncated).with_attempts(2))))));
+        let found = Failure::from(nested);
+        assert_eq!((found.kind(), found.attempts()), (FailureKind::Truncated, 2));
+
+        assert_eq!(Failure::from(BoxError::from("boom")).kind(), FailureKind::Unknown);
+    }
+}

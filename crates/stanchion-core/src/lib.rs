@@ -1,0 +1,52 @@
+//! The words that all Stanchion layers share.
+//!
+//! A layer of this workspace knows this crate and no other layer. What two layers must agree on is a type here, carried in the
+//! extensions of a request or a response:
+//!
+//! | type | carried by | written by | read by |
+//! |---|---|---|---|
+//! | [`Context`] | request | the edge, or the application | every layer |
+//! | [`Call`] | request | the edge, or the application | observe, upstream, edge |
+//! | [`Selected`] | request | fallback, or the application | retry, upstream, circuit, admission |
+//! | [`StreamRecord`] | response | observe, alone | commit, attempt, circuit, cache-break, edge |
+//!
+//! Whatever goes wrong is a [`Failure`]; what a failure means stands in one table, [`Disposition`].
+//!
+//! ```
+//! use stanchion_core::{Disposition, DispositionRules, Failure, FailureKind, Phase, Retry};
+//!
+//! let failure = Failure::new(FailureKind::Overloaded).with_phase(Phase::BeforeOutput).with_candidate("primary/gpt-x");
+//! let disposition = Disposition::of(&failure, &DispositionRules::default());
+//! assert_eq!(disposition.retry, Retry::Here);
+//! assert!(disposition.fallback);
+//!
+//! // Once output was shown, nothing is replayed, whatever the cause.
+//! let late = failure.with_phase(Phase::AfterOutput);
+//! assert_eq!(Disposition::of(&late, &DispositionRules::default()).retry, Retry::Never);
+//! ```
+
+mod call;
+mod candidate;
+mod context;
+mod disposition;
+mod event;
+mod failure;
+mod failure_domain;
+pub mod hint;
+mod record;
+mod recovery;
+mod secret;
+mod usage;
+
+pub use call::{Call, Dialect, Family, Framing};
+pub use candidate::{Candidate, Candidates, Selected};
+pub use context::{Context, ContextBuilder, Observer, RequestClass};
+pub use disposition::{CircuitOutcome, Disposition, DispositionRules, FallbackOn, Retry, RetryReason};
+pub use event::{AttemptPhase, Event, FallbackEvent, FrameEvent, FrameFault, HoldEvent, ProviderAttempt, ProviderRetry, RetryPhase};
+pub use failure::{BoxError, Failure, FailureKind, Phase, ProviderReply};
+pub use failure_domain::{DomainScope, DomainSecret, FailureDomain};
+pub use hint::{HintSource, HintSources, RetryHint};
+pub use record::{Ending, StreamRecord, StreamRecorder};
+pub use recovery::{RecoveryBudget, RecoveryMode};
+pub use secret::Secret;
+pub use usage::{FinishReason, Usage};

@@ -1,0 +1,243 @@
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU8, AtomicU64, Ordering},
+    },
+};
+
+use crate::{FailureKind, FinishReason, Framing, Usage};
+
+/// How a stream ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ending {
+    /// By its dialect's own end marker.
+    Complete,
+    /// By a clean end of the body without the marker.
+    Truncated,
+    /// By an in-band error or a broken transport.
+    Failed,
+    /// It was dropped before it ended.
+    Cancelled,
+}
+
+/// What has passed of a streamed reply so far.
+///
+/// One small cell, shared through the response's extensions. Many read it; only the holder of the [`StreamRecorder`] writes it.
+#[derive(Clone)]
+pub struct StreamRecord(Arc<Cell>);
+
+/// The writing side of a [`StreamRecord`]. There is one, and it is not `Clone`.
+pub struct StreamRecorder(Arc<Cell>);
+
+#[derive(Default)]
+struct Cell {
+    flags: AtomicU8,
+    ending: AtomicU8,
+    frames: AtomicU64,
+    progress: AtomicU64,
+    told: Mutex<Told>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Told {
+    framing: Option<Framing>,
+    finish: Option<FinishReason>,
+    usage: Usage,
+    error: Option<FailureKind>,
+}
+
+const OUTPUT: u8 = 1;
+const FINISHED: u8 = 1 << 1;
+const TERMINAL: u8 = 1 << 2;
+const ERROR: u8 = 1 << 3;
+
+impl StreamRecord {
+    /// A new record and the one handle that writes it.
+    #[must_use]
+    pub fn new() -> (Self, StreamRecorder) {
+        let cell = Arc::<Cell>::default();
+        (Self(cell.clone()), StreamRecorder(cell))
+    }
+
+    fn flag(&self, flag: u8) -> bool {
+        self.0.flags.load(Ordering::Acquire) & flag != 0
+    }
+
+    /// Whether real output has passed: text, reasoning, a tool call, media.
+    pub fn output_started(&self) -> bool {
+        self.flag(OUTPUT)
+    }
+
+    /// Whether the model has finished: nothing but usage and the end marker may follow.
+    pub fn finished(&self) -> bool {
+        self.flag(FINISHED)
+    }
+
+    /// Whether the dialect's end marker has passed.
+    pub fn terminal(&self) -> bool {
+        self.flag(TERMINAL)
+    }
+
+    /// How many frames have passed.
+    pub fn frames(&self) -> u64 {
+        self.0.frames.load(Ordering::Relaxed)
+    }
+
+    /// How many frames have passed that prove that the provider works on the answer. Pings, comments and meta frames do not.
+    pub fn progress(&self) -> u64 {
+        self.0.progress.load(Ordering::Relaxed)
+    }
+
+    fn told(&self) -> Told {
+        *self.0.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How the body is divided; `None` until its first byte has come.
+    pub fn framing(&self) -> Option<Framing> {
+        self.told().framing
+    }
+
+    /// Why the model stopped.
+    pub fn finish(&self) -> Option<FinishReason> {
+        self.told().finish
+    }
+
+    /// The usage reported so far; empty if none was.
+    pub fn usage(&self) -> Usage {
+        self.told().usage
+    }
+
+    /// The kind of in-band error that was passed on to the client after output, if there was one.
+    pub fn error(&self) -> Option<FailureKind> {
+        if self.flag(ERROR) { self.told().error } else { None }
+    }
+
+    /// How the stream ended; `None` while it has not.
+    pub fn ending(&self) -> Option<Ending> {
+        match self.0.ending.load(Ordering::Acquire) {
+            1 => Some(Ending::Complete),
+            2 => Some(Ending::Truncated),
+            3 => Some(Ending::Failed),
+            4 => Some(Ending::Cancelled),
+            _ => None,
+        }
+    }
+}
+
+impl StreamRecorder {
+    /// Counts frames: `frames` in all, `progress` of them progress.
+    pub fn count(&mut self, frames: u64, progress: u64) {
+        // One writer: a load and a store need no read-modify-write.
+        self.0.frames.store(self.0.frames.load(Ordering::Relaxed) + frames, Ordering::Relaxed);
+        if progress > 0 {
+            self.0.progress.store(self.0.progress.load(Ordering::Relaxed) + progress, Ordering::Relaxed);
+        }
+    }
+
+    fn raise(&mut self, flag: u8) {
+        let flags = self.0.flags.load(Ordering::Relaxed);
+        if flags & flag == 0 {
+            self.0.flags.store(flags | flag, Ordering::Release);
+        }
+    }
+
+    fn tell(&mut self, change: impl FnOnce(&mut Told)) {
+        change(&mut self.0.told.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// The first byte has shown how the body is divided.
+    pub fn framing(&mut self, framing: Framing) {
+        self.tell(|told| told.framing = Some(framing));
+    }
+
+    /// Real output has passed.
+    pub fn output(&mut self) {
+        self.raise(OUTPUT);
+    }
+
+    /// The model has finished.
+    pub fn finish(&mut self, reason: FinishReason) {
+        self.tell(|told| told.finish = Some(reason));
+        self.raise(FINISHED);
+    }
+
+    /// The dialect's end marker has passed.
+    pub fn terminal(&mut self) {
+        self.raise(TERMINAL);
+    }
+
+    /// The provider reported usage; reports are cumulative.
+    pub fn usage(&mut self, usage: &Usage) {
+        self.tell(|told| told.usage.merge(usage));
+    }
+
+    /// An in-band error was passed on to the client.
+    pub fn error(&mut self, kind: FailureKind) {
+        self.tell(|told| told.error = Some(kind));
+        self.raise(ERROR);
+    }
+
+    /// The stream ended. Only the first call counts; returns whether this was it.
+    pub fn end(&mut self, ending: Ending) -> bool {
+        let code = match ending {
+            Ending::Complete => 1,
+            Ending::Truncated => 2,
+            Ending::Failed => 3,
+            Ending::Cancelled => 4,
+        };
+        self.0.ending.compare_exchange(0, code, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// A reading handle.
+    pub fn record(&self) -> StreamRecord {
+        StreamRecord(self.0.clone())
+    }
+}
+
+impl fmt::Debug for StreamRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StreamRecord")
+            .field("frames", &self.frames())
+            .field("progress", &self.progress())
+            .field("output_started", &self.output_started())
+            .field("ending", &self.ending())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for StreamRecorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.record().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ending_is_told_once() {
+        let (record, mut recorder) = StreamRecord::new();
+        assert_eq!(record.ending(), None);
+        assert!(recorder.end(Ending::Truncated));
+        assert!(!recorder.end(Ending::Cancelled));
+        assert_eq!(record.ending(), Some(Ending::Truncated));
+    }
+
+    #[test]
+    fn readers_see_what_the_writer_tells() {
+        let (record, mut recorder) = StreamRecord::new();
+        recorder.count(3, 1);
+        recorder.output();
+        recorder.usage(&Usage { output: Some(1), ..Usage::default() });
+        recorder.usage(&Usage { output: Some(4), ..Usage::default() });
+        recorder.finish(FinishReason::Length);
+        assert_eq!((record.frames(), record.progress()), (3, 1));
+        assert!(record.output_started() && record.finished() && !record.terminal());
+        assert_eq!(record.finish(), Some(FinishReason::Length));
+        assert_eq!(record.usage().output, Some(4));
+        assert_eq!(record.error(), None);
+    }
+}

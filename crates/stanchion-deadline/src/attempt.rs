@@ -1,0 +1,19 @@
+//! The clocks of one physical attempt. See the [crate page](crate).
+
+mod body;
+mod future;
+mod layer;
+mod limits;
+mod service;
+mod watch;
+
+pub use self::{
+    body::AttemptBody,
+    future::AttemptFuture,
+    layer::AttemptLayer,
+    limits::{AttemptLimits, AttemptLimitsBuilder, LimitsError},
+    service::Attempt,
+};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+use std::{
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use pin_project_lite::pin_project;
+use stanchion_core::{Failure, Phase, StreamRecord};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::{
+    future::failure,
+    watch::{Expiry, Stage, Watch},
+};
+
+/// How many frames in a row are let through before the total clock is looked at: reading the time costs more than passing a frame.
+const FRAMES_PER_LOOK: u32 = 32;
+
+pin_project! {
+    /// The body of [`Attempt`](super::Attempt).
+    #[derive(Debug)]
+    pub struct AttemptBody<B> {
+        // Dropped the moment a clock has run out, so that the exchange ends at once.
+        #[pin]
+        inner: Option<B>,
+        // One timer for all clocks. It may be armed too early, never too late: so that not every frame has to move it.
+        #[pin]
+        sleep: Option<Sleep>,
+        record: Option<StreamRecord>,
+        watch: Watch,
+        progress: u64,
+        frames: u64,
+        unlooked: u32,
+    }
+}
+
+impl<B> AttemptBody<B> {
+    pub(super) fn new(inner: B, record: Option<StreamRecord>, watch: Watch) -> Self {
+        Self { inner: Some(inner), sleep: None, record, watch, progress: 0, frames: 0, unlooked: 0 }
+    }
+}
+
+/// Without a record every frame is output.
+fn stage(record: Option<&StreamRecord>, frames: u64) -> Stage {
+    match record {
+        None if frames == 0 => Stage::BeforeOutput,
+        None => Stage::Streaming,
+        Some(record) if record.finished() || record.terminal() || record.error().is_some() => Stage::Finished,
+        Some(record) if record.output_started() => Stage::Streaming,
+        Some(_) => Stage::BeforeOutput,
+    }
+}
+
+impl<B> Body for AttemptBody<B>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<Failure>,
+{
+    type Data = Bytes;
+    type Error = Failure;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
+        let mut this = self.project();
+        let Some(inner) = this.inner.as_mut().as_pin_mut() else { return Poll::Ready(None) };
+        let stage_of = |frames: u64| stage(this.record.as_ref(), frames);
+
+        // Data before clocks: what has come has come in time.
+        if let Poll::Ready(frame) = inner.poll_frame(cx) {
+            let Some(Ok(_)) = &frame else {
+                return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
+            };
+            *this.frames += 1;
+            let progress = this.record.as_ref().map_or(*this.frames, StreamRecord::progress);
+            if progress != *this.progress {
+                *this.progress = progress;
+                this.watch.progressed();
+            } else if this.watch.is_waiting() {
+                this.watch.interrupted(Instant::now());
+            }
+            *this.unlooked += 1;
+            if *this.unlooked >= FRAMES_PER_LOOK {
+                *this.unlooked = 0;
+                if let Some((at, expiry)) = this.watch.total_deadline() {
+                    if Instant::now() >= at {
+                        let phase = phase_of(stage_of(*this.frames));
+                        this.inner.set(None);
+                        return Poll::Ready(Some(Err(failure(expiry).with_phase(phase))));
+                    }
+                }
+            }
+            return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
+        }
+
+        *this.unlooked = 0;
+        if !this.watch.is_waiting() {
+            this.watch.waits(Instant::now());
+        }
+        let stage = stage_of(*this.frames);
+        let Some((at, expiry)) = this.watch.deadline(stage) else { return Poll::Pending };
+        match this.sleep.as_mut().as_pin_mut() {
+            None => this.sleep.set(Some(sleep_until(at))),
+            // Fired before, or too late for this deadline.
+            Some(sleep) if sleep.is_elapsed() || sleep.deadline() > at => sleep.reset(at),
+            Some(_) => {}
+        }
+        loop {
+            let mut sleep = this.sleep.as_mut().as_pin_mut().expect("just armed");
+            ready!(sleep.as_mut().poll(cx));
+            if sleep.deadline() >= at {
+                break;
+            }
+            sleep.reset(at);
+        }
+        this.inner.set(None);
+        Poll::Ready(match expiry {
+            Expiry::End => None,
+            Expiry::Fail(..) => Some(Err(failure(expiry).with_phase(phase_of(stage)))),
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.as_ref().map_or(SizeHint::with_exact(0), Body::size_hint)
+    }
+}
+
+fn phase_of(stage: Stage) -> Phase {
+    if stage == Stage::BeforeOutput { Phase::BeforeOutput } else { Phase::AfterOutput }
+}

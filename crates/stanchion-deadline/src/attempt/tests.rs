@@ -1,0 +1,224 @@
+use std::{
+    convert::Infallible,
+    future::pending,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use http_body_util::BodyExt;
+use proptest::prelude::*;
+use stanchion_core::{Failure, FailureKind, FinishReason, Phase, StreamRecord, StreamRecorder};
+use stanchion_testkit::{ScriptedBody, Step};
+use tokio::time::{Instant, sleep};
+use tower::{ServiceExt, service_fn};
+use tower_layer::Layer;
+
+use super::{
+    watch::{Expiry, Stage, Watch},
+    *,
+};
+
+const fn s(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn limits(first_output: u64, idle: u64, total: u64) -> AttemptLimits {
+    AttemptLimits::builder().first_output(s(first_output)).idle(s(idle)).total(s(total)).build().unwrap()
+}
+
+/// What a frame tells the record before it passes.
+#[derive(Debug, Clone, Copy)]
+enum Tells {
+    Ping,
+    Structure,
+    Output,
+    Finish,
+}
+
+/// A body whose frames tell a record what they are, as an observing layer would.
+struct Told {
+    inner: ScriptedBody,
+    tells: std::collections::VecDeque<Tells>,
+    recorder: StreamRecorder,
+}
+
+impl Body for Told {
+    type Data = Bytes;
+    type Error = Failure;
+
+    fn poll_frame(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<http_body::Frame<Bytes>, Failure>>> {
+        let frame = std::pin::Pin::new(&mut self.inner).poll_frame(cx);
+        if let std::task::Poll::Ready(Some(Ok(_))) = &frame {
+            let tells = self.tells.pop_front().unwrap();
+            self.recorder.count(1, u64::from(!matches!(tells, Tells::Ping)));
+            match tells {
+                Tells::Output => self.recorder.output(),
+                Tells::Finish => self.recorder.finish(FinishReason::Stop),
+                Tells::Ping | Tells::Structure => {}
+            }
+        }
+        frame
+    }
+}
+
+/// Frames, each after a silence of so many seconds; then silence for ever.
+async fn attempt(limits: AttemptLimits, script: &[(u64, Tells)]) -> std::pin::Pin<Box<AttemptBody<Told>>> {
+    let steps = script.iter().flat_map(|(silence, _)| [Step::Delay(s(*silence)), Step::Data("x".into())]).chain([Step::Hang]);
+    let (record, recorder) = StreamRecord::new();
+    let mut body = Some(Told { inner: ScriptedBody::new(steps), tells: script.iter().map(|(_, tells)| *tells).collect(), recorder });
+    let service = AttemptLayer::new(limits).layer(service_fn(move |_: Request<()>| {
+        let mut response = Response::new(body.take().unwrap());
+        response.extensions_mut().insert(record.clone());
+        async move { Ok::<_, Infallible>(response) }
+    }));
+    Box::pin(service.oneshot(Request::new(())).await.unwrap().into_body())
+}
+
+/// Reads to the end: how many frames came, how it ended, and when.
+async fn read<B>(mut body: B) -> (usize, Option<(FailureKind, Phase)>)
+where
+    B: Body<Data = Bytes, Error = Failure> + Unpin,
+{
+    let mut frames = 0;
+    loop {
+        match body.frame().await {
+            Some(Ok(_)) => frames += 1,
+            Some(Err(failure)) => {
+                assert!(body.frame().await.is_none(), "the end is told once");
+                return (frames, Some((failure.kind(), failure.phase())));
+            }
+            None => return (frames, None),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn clocks_run_out_when_and_as_they_should() {
+    use FailureKind::{FirstOutputTimeout, IdleTimeout, TotalTimeout};
+    use Tells::{Finish, Output, Ping, Structure};
+    let before = Phase::BeforeOutput;
+    let after = Phase::AfterOutput;
+    for (name, limits, script, frames, end, at) in [
+        ("silence before output", limits(30, 60, 600), vec![], 0, Some((FirstOutputTimeout, before)), 30),
+        ("pings do not hide it", limits(30, 60, 600), vec![(10, Ping), (10, Ping), (5, Ping), (100, Ping)], 3, Some((FirstOutputTimeout, before)), 30),
+        ("nor does structure", limits(30, 60, 600), vec![(20, Structure)], 1, Some((FirstOutputTimeout, before)), 30),
+        ("silence after output", limits(30, 60, 600), vec![(10, Output)], 1, Some((IdleTimeout, after)), 70),
+        ("progress starts the idle clock anew", limits(30, 60, 600), vec![(10, Output), (50, Structure), (50, Output)], 3, Some((IdleTimeout, after)), 170),
+        ("pings do not", limits(30, 60, 600), vec![(10, Output), (50, Ping), (5, Ping), (50, Ping)], 3, Some((IdleTimeout, after)), 70),
+        ("total ends a living stream", limits(30, 60, 100), vec![(10, Output), (50, Output), (50, Output)], 2, Some((TotalTimeout, after)), 100),
+        ("total before output", limits(0, 0, 100), vec![(10, Ping)], 1, Some((TotalTimeout, before)), 100),
+        ("idle counts before output where first output is off", limits(0, 60, 600), vec![(50, Structure)], 1, Some((IdleTimeout, before)), 110),
+        ("on a tie the narrower clock is the cause", limits(60, 60, 60), vec![], 0, Some((FirstOutputTimeout, before)), 60),
+        ("after a finish a silence is an end", limits(30, 60, 600), vec![(10, Output), (10, Finish)], 2, None, 22),
+        ("what comes in the grace still passes", limits(30, 60, 600), vec![(10, Output), (10, Finish), (1, Structure)], 3, None, 23),
+        // The last ping comes with the end of the grace, and data goes before clocks.
+        ("pings do not stretch the grace", limits(30, 60, 600), vec![(10, Finish), (1, Ping), (1, Ping), (1, Ping)], 3, None, 12),
+        ("a slow but living stream is not killed without a total", limits(0, 60, 0), vec![(50, Output); 200], 200, Some((IdleTimeout, after)), 200 * 50 + 60),
+    ] {
+        let start = Instant::now();
+        let seen = read(attempt(limits, &script).await).await;
+        assert_eq!((seen, start.elapsed().as_secs()), ((frames, end), at), "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_head_is_bounded_too() {
+    for (limits, kind, at) in [(limits(30, 60, 600), FailureKind::FirstOutputTimeout, 30), (limits(0, 0, 100), FailureKind::TotalTimeout, 100), (limits(0, 60, 600), FailureKind::IdleTimeout, 60)] {
+        let start = Instant::now();
+        let service = AttemptLayer::new(limits).layer(service_fn(|_: Request<()>| pending::<Result<Response<ScriptedBody>, Infallible>>()));
+        let failure = service.oneshot(Request::new(())).await.map(drop).unwrap_err();
+        assert_eq!((failure.kind(), failure.phase(), start.elapsed()), (kind, Phase::Head, s(at)));
+        assert!(failure.limit().is_some());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_limit_is_no_limit() {
+    let service = AttemptLayer::new(limits(0, 0, 0)).layer(service_fn(|_: Request<()>| async {
+        sleep(s(100_000)).await;
+        Ok::<_, Infallible>(Response::new(ScriptedBody::new([Step::Delay(s(100_000)), Step::Data("x".into())])))
+    }));
+    let response = service.oneshot(Request::new(())).await.unwrap();
+    assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "x");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_consumer_is_no_stalled_provider() {
+    let mut body = attempt(limits(30, 60, 0), &[(1, Tells::Output), (1, Tells::Output), (59, Tells::Output)]).await;
+    body.frame().await.unwrap().unwrap();
+    sleep(s(1000)).await;
+    body.frame().await.unwrap().unwrap();
+    sleep(s(1000)).await;
+    // 59 s of waiting are within the limit although a thousand more have passed since the last frame.
+    body.frame().await.unwrap().unwrap();
+    let start = Instant::now();
+    assert_eq!(body.frame().await.unwrap().unwrap_err().kind(), FailureKind::IdleTimeout);
+    assert_eq!(start.elapsed(), s(60));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endless_burst_meets_the_total() {
+    let (record, mut recorder) = StreamRecord::new();
+    recorder.output();
+    let mut body = Some(ScriptedBody::frames(vec![Bytes::from_static(b"x"); 100]));
+    let service = AttemptLayer::new(limits(0, 0, 10)).layer(service_fn(move |_: Request<()>| {
+        let mut response = Response::new(body.take().unwrap());
+        response.extensions_mut().insert(record.clone());
+        async move { Ok::<_, Infallible>(response) }
+    }));
+    let mut body = Box::pin(service.oneshot(Request::new(())).await.unwrap().into_body());
+    body.frame().await.unwrap().unwrap();
+    sleep(s(20)).await;
+    let (frames, end) = read(body).await;
+    assert!(frames < 100, "{frames}");
+    assert_eq!(end, Some((FailureKind::TotalTimeout, Phase::AfterOutput)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_exchange_ends_with_its_clock() {
+    let drops = Arc::new(AtomicUsize::new(0));
+    let counted = drops.clone();
+    let service = AttemptLayer::new(limits(5, 5, 60)).layer(service_fn(move |_: Request<()>| {
+        let body = ScriptedBody::new([Step::Data("x".into()), Step::Hang]).counts_drops(&counted);
+        async move { Ok::<_, Infallible>(Response::new(body)) }
+    }));
+    let mut body = Box::pin(service.oneshot(Request::new(())).await.unwrap().into_body());
+    body.frame().await.unwrap().unwrap();
+    assert_eq!(body.frame().await.unwrap().unwrap_err().kind(), FailureKind::IdleTimeout);
+    assert_eq!(drops.load(Ordering::SeqCst), 1, "before the body itself is dropped");
+}
+
+proptest! {
+    /// The clocks against their definition, told again as plainly as possible: a silence is what lies between two frames of progress.
+    #[test]
+    fn the_idle_clock_counts_waiting_alone(waits in prop::collection::vec((0..50u64, 0..50u64, any::<bool>()), 0..20)) {
+        let limits = AttemptLimits::builder().first_output(Duration::ZERO).idle(s(100)).total(Duration::ZERO).build().unwrap();
+        let start = Instant::now();
+        let mut watch = Watch::new(limits, start);
+        let (mut now, mut waited) = (start, 0);
+        for (waiting, busy, progress) in waits {
+            watch.waits(now);
+            let expected = now + s(100) - s(waited.min(100));
+            prop_assert_eq!(watch.deadline(Stage::Streaming), Some((expected, Expiry::Fail(FailureKind::IdleTimeout, s(100)))));
+            now += s(waiting);
+            if progress {
+                watch.progressed();
+                waited = 0;
+            } else {
+                watch.interrupted(now);
+                waited += waiting;
+            }
+            // The consumer is busy elsewhere: this must not count.
+            now += s(busy);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The clocks, as data: pure, told the time.
+
+use std::time::Duration;
+
+use stanchion_core::FailureKind;
+use tokio::time::Instant;
+
+use super::AttemptLimits;
+
+/// How far the stream has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// No real output yet.
+    BeforeOutput,
+    /// Output has begun.
+    Streaming,
+    /// The model has finished: nothing but usage and the end marker may follow.
+    Finished,
+}
+
+/// What a clock that has run out means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Expiry {
+    Fail(FailureKind, Duration),
+    /// The grace after a finish is over: the stream is complete.
+    End,
+}
+
+/// The clocks of one attempt.
+#[derive(Debug)]
+pub(super) struct Watch {
+    limits: AttemptLimits,
+    started: Instant,
+    /// How long the consumer has waited for progress, without the wait that is going on.
+    waited: Duration,
+    waiting_since: Option<Instant>,
+}
+
+impl Watch {
+    pub(super) fn new(limits: AttemptLimits, started: Instant) -> Self {
+        Self { limits, started, waited: Duration::ZERO, waiting_since: None }
+    }
+
+    /// Nothing came: the consumer waits from now on.
+    pub(super) fn waits(&mut self, now: Instant) {
+        self.waiting_since.get_or_insert(now);
+    }
+
+    /// Whether a wait goes on.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.waiting_since.is_some()
+    }
+
+    /// A frame came that shows progress: the idle clock starts anew.
+    pub(super) fn progressed(&mut self) {
+        self.waited = Duration::ZERO;
+        self.waiting_since = None;
+    }
+
+    /// A frame came that shows no progress: the wait was interrupted, not ended.
+    pub(super) fn interrupted(&mut self, now: Instant) {
+        if let Some(since) = self.waiting_since.take() {
+            self.waited += now.saturating_duration_since(since);
+        }
+    }
+
+    /// The clock that will run out first, and when. `None` if no clock is on.
+    pub(super) fn deadline(&self, stage: Stage) -> Option<(Instant, Expiry)> {
+        let total = self.from_start(self.limits.total, FailureKind::TotalTimeout);
+        let other = match stage {
+            Stage::BeforeOutput if self.limits.first_output.is_some() => self.from_start(self.limits.first_output, FailureKind::FirstOutputTimeout),
+            Stage::BeforeOutput | Stage::Streaming => self.from_wait(self.limits.idle).map(|(at, limit)| (at, Expiry::Fail(FailureKind::IdleTimeout, limit))),
+            Stage::Finished => self.from_wait(Some(self.limits.grace)).map(|(at, _)| (at, Expiry::End)),
+        };
+        match (other, total) {
+            // On a tie the narrower clock is the cause: a silent provider must not pass for a slow one, which would be asked again.
+            (Some(other), Some(total)) => Some(if other.0 <= total.0 { other } else { total }),
+            (other, total) => other.or(total),
+        }
+    }
+
+    fn from_start(&self, limit: Option<Duration>, kind: FailureKind) -> Option<(Instant, Expiry)> {
+        let limit = limit?;
+        Some((self.started.checked_add(limit)?, Expiry::Fail(kind, limit)))
+    }
+
+    fn from_wait(&self, limit: Option<Duration>) -> Option<(Instant, Duration)> {
+        let limit = limit?;
+        Some((self.waiting_since?.checked_add(limit.saturating_sub(self.waited))?, limit))
+    }
+
+    /// When the attempt must have ended, whatever comes.
+    pub(super) fn total_deadline(&self) -> Option<(Instant, Expiry)> {
+        self.from_start(self.limits.total, FailureKind::TotalTimeout)
+    }
+}

@@ -1,0 +1,45 @@
+//! Who asks, from the request's headers.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use stanchion_core::{Context, RequestClass};
+
+use crate::EdgeLayer;
+
+pub(crate) const CANDIDATE: HeaderName = HeaderName::from_static("x-stanchion-candidate");
+pub(crate) const ATTEMPTS: HeaderName = HeaderName::from_static("x-stanchion-attempts");
+
+/// Longer names are no names: identity is a key of bounded maps.
+const MAX_NAME: usize = 256;
+
+pub(crate) fn context(headers: &HeaderMap, layer: &EdgeLayer) -> Context {
+    let mut context = Context::builder();
+    if let Some(observer) = &layer.observer {
+        context = context.observer(observer.clone());
+    }
+    if layer.identity_headers {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim).filter(|text| !text.is_empty() && text.len() <= MAX_NAME);
+        if let Some(session) = text("x-stanchion-session") {
+            context = context.session(session);
+        }
+        if let Some(owner) = text("x-stanchion-owner") {
+            context = context.owner(owner);
+        }
+        if let Some(class) = text("x-stanchion-class").and_then(RequestClass::parse) {
+            context = context.class(class);
+        }
+        if let Some(epoch) = text("x-stanchion-context-epoch") {
+            context = context.context_epoch(epoch);
+        }
+    }
+    context.build()
+}
+
+/// Says who answered, and after how many attempts.
+pub(crate) fn sign(headers: &mut HeaderMap, candidate: Option<&str>, attempts: u32) {
+    if let Some(value) = candidate.and_then(|name| HeaderValue::from_str(name).ok()) {
+        headers.insert(CANDIDATE, value);
+    }
+    if attempts > 0 {
+        headers.insert(ATTEMPTS, HeaderValue::from(attempts));
+    }
+}

@@ -1,0 +1,69 @@
+use std::{
+    mem,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use http::Request;
+use stanchion_core::{Candidates, Failure, FailureKind, Phase};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use crate::{FallbackFuture, FallbackLayer, layer::Settings, walk::Walk};
+
+/// Calls a service for one candidate after the other. See the [crate's page](crate).
+#[derive(Debug, Clone)]
+pub struct Fallback<S> {
+    pub(crate) inner: S,
+    pub(crate) settings: Arc<Settings>,
+}
+
+impl<S> Fallback<S> {
+    /// Calls `inner` for `candidates` in order, where a request does not bring its own.
+    pub fn new(inner: S, candidates: Candidates) -> Self {
+        FallbackLayer::new(candidates).layer(inner)
+    }
+
+    /// The inner service.
+    pub fn get_ref(&self) -> &S {
+        &self.inner
+    }
+
+    /// The inner service.
+    pub fn get_mut(&mut self) -> &mut S {
+        &mut self.inner
+    }
+
+    /// The inner service.
+    pub fn into_inner(self) -> S {
+        self.inner
+    }
+}
+
+impl<S, B> Service<Request<B>> for Fallback<S>
+where
+    S: Service<Request<B>, Error: Into<Failure>> + Clone,
+    B: Clone,
+{
+    type Response = S::Response;
+    type Error = Failure;
+    type Future = FallbackFuture<S, B>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        self.inner.poll_ready(cx).map_err(Into::into)
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> FallbackFuture<S, B> {
+        let own = request.extensions_mut().remove::<Candidates>();
+        let candidates = own.unwrap_or_else(|| self.settings.candidates.clone());
+        let Some(first) = candidates.select(0) else {
+            let none = "neither the request nor the layer names a candidate";
+            let failure = Failure::new(FailureKind::Misconfigured).with_phase(Phase::Connect).with_source(none);
+            return FallbackFuture::refuse(failure);
+        };
+        // The service that is ready makes the calls; a clone, which is not, takes its place.
+        let clone = self.inner.clone();
+        let ready = mem::replace(&mut self.inner, clone);
+        FallbackFuture::start(Walk::new(ready, request, candidates, first, self.settings.rules))
+    }
+}

@@ -1,0 +1,104 @@
+use std::task::{Context as Wakes, Poll};
+
+use http::Request;
+use stanchion_core::{Candidates, Context, Disposition, DispositionRules, Event, Failure, FallbackEvent, Selected};
+use tower_service::Service;
+
+use crate::verdict::{Rank, better};
+
+/// One call on its way through the candidates, but for the waiting.
+pub(crate) struct Walk<S, B> {
+    service: S,
+    /// Kept as long as another candidate follows.
+    request: Option<Request<B>>,
+    candidates: Candidates,
+    selected: Selected,
+    rules: DispositionRules,
+    context: Option<Context>,
+    /// The best failure of the candidates before.
+    best: Option<Failure>,
+    /// Attempts, as far as can be seen from here.
+    attempts: u32,
+}
+
+/// What comes after a failure.
+pub(crate) enum Next {
+    /// The next candidate, which has been told.
+    Candidate,
+    /// The end.
+    Leave(Failure),
+}
+
+impl<S, B> Walk<S, B>
+where
+    S: Service<Request<B>>,
+    B: Clone,
+{
+    pub(crate) fn poll_ready(&mut self, cx: &mut Wakes<'_>) -> Poll<Result<(), S::Error>> {
+        self.service.poll_ready(cx)
+    }
+
+    /// Calls the service for the candidate that is selected. The last takes the request itself.
+    pub(crate) fn call(&mut self) -> S::Future {
+        let request = if self.selected.last { self.request.take() } else { self.request.clone() };
+        let mut request = request.expect("kept as long as another candidate follows");
+        request.extensions_mut().insert(self.selected.clone());
+        self.service.call(request)
+    }
+}
+
+impl<S, B> Walk<S, B> {
+    pub(crate) fn new(
+        service: S,
+        request: Request<B>,
+        candidates: Candidates,
+        first: Selected,
+        rules: DispositionRules,
+    ) -> Self {
+        let context = Context::of(&request).cloned();
+        Self { service, request: Some(request), candidates, selected: first, rules, context, best: None, attempts: 0 }
+    }
+
+    /// Judges the failure of the candidate that is selected, and moves on to the next if there is one to move on to.
+    pub(crate) fn judge(&mut self, failure: Failure) -> Next {
+        let asked = u32::from(Rank::of(&failure, self.rules) > Rank::NotAsked);
+        self.attempts = self.attempts.saturating_add(failure.attempts().max(asked));
+        let (failure, passes) = self.weigh(failure);
+        let Some(next) = self.candidates.select(self.selected.index + 1).filter(|_| passes) else {
+            return Next::Leave(self.count(failure));
+        };
+        self.best = Some(failure);
+        Context::emit(self.context.as_ref(), || {
+            let (from, to) = (self.selected.candidate.name().clone(), next.candidate.name().clone());
+            Event::ModelFallback(FallbackEvent { from, to })
+        });
+        self.selected = next;
+        Next::Candidate
+    }
+
+    /// Ends with a service that failed to become ready: it must not be asked again.
+    pub(crate) fn leave(&mut self, failure: Failure) -> Failure {
+        let (failure, _) = self.weigh(failure);
+        self.count(failure)
+    }
+
+    /// The failure to answer with if this one were the last, and whether it may be passed on.
+    fn weigh(&mut self, failure: Failure) -> (Failure, bool) {
+        let failure = match failure.candidate() {
+            Some(_) => failure,
+            None => failure.with_candidate(self.selected.candidate.name().clone()),
+        };
+        let passes = Disposition::of(&failure, &self.rules).fallback;
+        let best = self.best.take().filter(|_| passes);
+        (better(best, failure, self.rules), passes)
+    }
+
+    /// Tells a failure that leaves how many attempts were made, over all candidates.
+    fn count(&self, failure: Failure) -> Failure {
+        let counted = self.context.as_ref().map_or(0, Context::attempts);
+        match if counted > 0 { counted } else { self.attempts } {
+            0 => failure,
+            attempts => failure.with_attempts(attempts),
+        }
+    }
+}

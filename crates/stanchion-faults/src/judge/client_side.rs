@@ -1,0 +1,67 @@
+//! What the client saw.
+
+use std::fmt::Debug;
+
+use super::json::spaced;
+use super::verbatim;
+use crate::client::Reply;
+use crate::scenario::Scenario;
+
+/// The beginning of a long text.
+fn short(text: &str) -> String {
+    text.chars().take(60).collect()
+}
+
+fn same<T: PartialEq + Debug>(what: &str, got: Option<&T>, wanted: Option<&T>, complaints: &mut Vec<String>) {
+    if let Some(wanted) = wanted.filter(|&wanted| got != Some(wanted)) {
+        let got = got.map_or_else(|| "none".to_owned(), |got| format!("{got:?}"));
+        complaints.push(format!("{what} {}, wanted {}", short(&got), short(&format!("{wanted:?}"))));
+    }
+}
+
+/// Judges the reply that counts.
+pub(super) fn judge(scenario: &Scenario, reply: &Reply, complaints: &mut Vec<String>) {
+    let expect = &scenario.expect;
+    let outcome = reply.outcome();
+    if !expect.outcome.contains(&outcome) {
+        let wanted: Vec<String> = expect.outcome.iter().map(ToString::to_string).collect();
+        complaints.push(format!("outcome {outcome}, wanted {}", wanted.join("/")));
+    }
+    same("text", Some(&reply.text), expect.text.as_ref(), complaints);
+    if let Some(whole) = expect.text_prefix_of.as_ref().filter(|whole| !whole.starts_with(&reply.text)) {
+        complaints.push(format!("text {:?} is no prefix of {:?}", short(&reply.text), short(whole)));
+    }
+    same("tool args", reply.tool_args.get(&0), expect.tool_args.as_ref(), complaints);
+    same("reasoning", Some(&reply.reasoning), expect.reasoning.as_ref(), complaints);
+    if !expect.status.is_empty() && !reply.status.is_some_and(|status| expect.status.contains(&status)) {
+        let status = reply.status.map_or_else(|| "none".to_owned(), |status| status.to_string());
+        complaints.push(format!("status {status}, wanted {:?}", expect.status));
+    }
+    if let Some(part) = &expect.error_contains {
+        let error = spaced(reply.error.as_ref());
+        if !error.to_lowercase().contains(&part.to_lowercase()) {
+            complaints.push(format!("error {} lacks {part:?}", error.chars().take(100).collect::<String>()));
+        }
+    }
+    same("finish", reply.finish.as_ref(), expect.finish.as_ref(), complaints);
+    if verbatim(scenario, reply) == Some(false) {
+        complaints.push(format!("the {} bytes that arrived are not those that were sent", reply.raw.len()));
+    }
+    let took = reply.elapsed();
+    if let Some(limit) = expect.within.filter(|&limit| took > limit) {
+        complaints.push(format!("took {:.2}s, wanted within {limit:?}", took.as_secs_f64()));
+    }
+    if let Some(limit) = expect.at_least.filter(|&limit| took < limit) {
+        complaints.push(format!("took {:.2}s, wanted at least {limit:?}", took.as_secs_f64()));
+    }
+}
+
+/// Counts how many clients ended how.
+pub(super) fn judge_each(scenario: &Scenario, replies: &[Reply], complaints: &mut Vec<String>) {
+    for (&outcome, wanted) in &scenario.expect.each {
+        let count = replies.iter().filter(|reply| reply.outcome() == outcome).count();
+        if !wanted.allows(count) {
+            complaints.push(format!("{count} of {} clients {outcome}, wanted {wanted}", replies.len()));
+        }
+    }
+}

@@ -1,0 +1,153 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::{complaints, preferred, verbatim};
+use crate::client::{Reply, Transport};
+use crate::scenario::Scenario;
+use crate::upstream::Ledger;
+use crate::upstream::ledger_tests::record;
+
+fn scenario(expect: &str) -> Scenario {
+    let text = format!("name = 's'\nupstream.a = [{{ body = [{{ sse = 'hi', times = 2 }}] }}]\n[expect]\n{expect}");
+    Scenario::parse("s", &text).unwrap()
+}
+
+/// A complete reply that took two seconds.
+fn reply() -> Reply {
+    let started_at = Instant::now();
+    let mut reply = Reply { status: Some(200), done: true, ..Reply::default() };
+    reply.text = "Hello".to_owned();
+    reply.reasoning = "hm".to_owned();
+    reply.finish = Some("stop".to_owned());
+    reply.tool_args.insert(0, "{}".to_owned());
+    reply.raw = b"data: hi\n\ndata: hi\n\n".to_vec();
+    reply.started_at = started_at;
+    reply.ended_at = Some(started_at + Duration::from_secs(2));
+    reply
+}
+
+/// Two requests at a, one second apart; the second one's client went half a second after the reply had ended.
+fn ledger(reply: &Reply) -> Arc<Ledger> {
+    let ledger = Arc::new(Ledger::default());
+    let key = ("s".to_owned(), "a".to_owned());
+    let mut second = record(reply.started_at + Duration::from_secs(1));
+    second.gone_at = reply.ended_at.map(|ended_at| ended_at + Duration::from_millis(500));
+    let open = [record(reply.started_at), second].map(|record| {
+        let index = ledger.enter(&key, record);
+        ledger.open(key.clone(), index)
+    });
+    drop(open);
+    ledger
+}
+
+fn judged(expect: &str, reply: Reply) -> Vec<String> {
+    complaints(&scenario(expect), std::slice::from_ref(&reply), &ledger(&reply))
+}
+
+#[test]
+fn what_is_not_asked_is_not_judged() {
+    assert_eq!(judged("", reply()), [""; 0]);
+}
+
+#[test]
+fn each_rule_holds_and_each_can_complain() {
+    for (holds, fails, complaint) in [
+        ("outcome = 'complete'", "outcome = 'error'", "outcome complete, wanted error"),
+        ("outcome = ['cut', 'complete']", "outcome = ['cut', 'error']", "outcome complete, wanted cut/error"),
+        ("text = 'Hello'", "text = 'Hi'", r#"text "Hello", wanted "Hi""#),
+        ("text_prefix_of = 'Hello world'", "text_prefix_of = 'Hell'", r#"text "Hello" is no prefix of "Hell""#),
+        ("reasoning = 'hm'", "reasoning = ''", r#"reasoning "hm", wanted """#),
+        ("tool_args = '{}'", "tool_args = ''", r#"tool args "{}", wanted """#),
+        ("finish = 'stop'", "finish = 'length'", r#"finish "stop", wanted "length""#),
+        ("status = 200", "status = 429", "status 200, wanted [429]"),
+        ("status = [200, 429]", "status = [402, 429]", "status 200, wanted [402, 429]"),
+        ("within = '2s'", "within = '1900ms'", "took 2.00s, wanted within 1.9s"),
+        ("at_least = '2s'", "at_least = '3s'", "took 2.00s, wanted at least 3s"),
+        ("attempts = { a = 2, b = 0 }", "attempts = { a = 1 }", "2 requests reached a, wanted 1"),
+        ("attempts = { a = [1, 2] }", "attempts = { b = [1, 2] }", "0 requests reached b, wanted [1, 2]"),
+        ("gap_at_least = { a = '1s' }", "gap_at_least = { a = '1.5s' }", "retried a after 1.00s, wanted at least 1.5s"),
+        (
+            "upstream_freed_within = '500ms'",
+            "upstream_freed_within = '400ms'",
+            "upstream connection freed after 0.50s, wanted within 400ms",
+        ),
+        (
+            "upstream_freed_within = '1s'\nfreed = 'a'",
+            "upstream_freed_within = '1s'\nfreed = 'b'",
+            "no request reached b",
+        ),
+        ("peak_inflight_at_most = 2", "peak_inflight_at_most = 1", "2 in flight at once, wanted at most 1"),
+        ("each = { complete = 1, error = 0 }", "each = { complete = 2 }", "1 of 1 clients complete, wanted 2"),
+        ("each = { gave-up = [0, 1] }", "each = { cut = [1, 2] }", "0 of 1 clients cut, wanted [1, 2]"),
+    ] {
+        assert_eq!(judged(holds, reply()), [""; 0], "{holds}");
+        assert_eq!(judged(fails, reply()), [complaint], "{fails}");
+    }
+}
+
+#[test]
+fn nothing_at_all_is_told_as_such() {
+    let mut nothing = Reply { transport: Transport::Refused, ..Reply::default() };
+    nothing.ended_at = Some(nothing.started_at);
+    let expect = "status = 200\ntool_args = ''\nfinish = 'stop'\nerror_contains = 'x'";
+    let told = complaints(&scenario(expect), &[nothing], &Ledger::default());
+    assert_eq!(
+        told,
+        [
+            "outcome refused, wanted complete",
+            r#"tool args none, wanted """#,
+            "status none, wanted [200]",
+            r#"error null lacks "x""#,
+            r#"finish none, wanted "stop""#,
+        ]
+    );
+    assert_eq!(complaints(&scenario(""), &[], &Ledger::default()), ["nobody asked"]);
+}
+
+#[test]
+fn an_error_is_searched_as_json_in_any_case_of_letters() {
+    let wrong = || Reply { error: Some(json!({ "code": 503, "message": "Slow Down" })), ..reply() };
+    for part in ["slow down", "SLOW", r#"\"code\": 503"#] {
+        assert_eq!(judged(&format!("outcome = 'error'\nerror_contains = \"{part}\""), wrong()), [""; 0], "{part}");
+    }
+    let told = judged("outcome = 'error'\nerror_contains = 'quota'", wrong());
+    assert_eq!(told, [r#"error {"code": 503, "message": "Slow Down"} lacks "quota""#]);
+}
+
+#[test]
+fn bytes_are_compared_with_the_last_script_of_the_serving_candidate() {
+    let wish = scenario("verbatim = true");
+    assert_eq!(verbatim(&wish, &reply()), Some(true));
+    assert_eq!(verbatim(&scenario(""), &reply()), None);
+    let mut changed = reply();
+    changed.raw.pop();
+    assert_eq!(judged("verbatim = true", changed), ["the 19 bytes that arrived are not those that were sent"]);
+}
+
+#[test]
+fn a_preference_is_no_condition() {
+    assert_eq!(judged("outcome = ['complete', 'error']\nprefer = 'error'", reply()), [""; 0]);
+    let preference = |outcome| preferred(&scenario(&format!("prefer = '{outcome}'")), &reply());
+    assert_eq!((preference("error"), preference("complete")), (Some(false), Some(true)));
+    assert_eq!(preferred(&scenario(""), &reply()), None);
+}
+
+#[test]
+fn a_connection_that_stays_is_never_freed() {
+    let reply = reply();
+    let ledger = Ledger::default();
+    ledger.enter(&("s".to_owned(), "a".to_owned()), record(reply.started_at));
+    let told = complaints(&scenario("upstream_freed_within = '1s'"), &[reply], &ledger);
+    assert_eq!(told, ["upstream connection freed never, wanted within 1s"]);
+}
+
+#[test]
+fn many_clients_are_counted_and_the_first_is_judged() {
+    let cut = Reply { transport: Transport::Reset, ..reply() };
+    let replies = [reply(), cut.clone(), cut];
+    let wish = scenario("each = { complete = 1, cut = 2 }");
+    assert_eq!(complaints(&wish, &replies, &Ledger::default()), [""; 0]);
+}

@@ -1,0 +1,81 @@
+//! What the client of a scenario does.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::duration;
+use super::script::header_fields;
+
+/// What the client of a scenario does.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Request {
+    /// Header fields beside the usual ones.
+    #[serde(deserialize_with = "header_fields")]
+    pub headers: BTreeMap<String, String>,
+    /// Keys that are put into the default body, or replace its own.
+    pub body: Map<String, Value>,
+    /// How many clients ask at once (1).
+    pub clients: usize,
+    /// How much later each of them starts than the one before.
+    #[serde(deserialize_with = "duration::plain")]
+    pub stagger: Duration,
+    /// The client leaves once so many events have come.
+    pub leave_after_events: Option<usize>,
+    /// The client leaves after so long.
+    #[serde(deserialize_with = "duration::optional")]
+    pub leave_after: Option<Duration>,
+    /// The client's own limit (20 s).
+    #[serde(deserialize_with = "duration::plain")]
+    pub give_up: Duration,
+    /// Later requests of the same scenario, in turn.
+    pub then: Vec<Later>,
+    /// Which reply is judged.
+    pub judge: Judged,
+}
+
+/// Which of several replies is judged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Judged {
+    /// The first client's.
+    #[default]
+    First,
+    /// The last request's.
+    Last,
+}
+
+/// A later request of the same scenario.
+///
+/// It has the body of the first ones, but none of their additional header fields.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Later {
+    /// How long after the reply before.
+    #[serde(deserialize_with = "duration::plain")]
+    pub wait: Duration,
+    /// Header fields beside the usual ones.
+    #[serde(deserialize_with = "header_fields")]
+    pub headers: BTreeMap<String, String>,
+    /// Keys that are put into the body, or replace its own.
+    pub body: Map<String, Value>,
+}
+
+impl Default for Request {
+    fn default() -> Self {
+        Self {
+            headers: BTreeMap::new(),
+            body: Map::new(),
+            clients: 1,
+            stagger: Duration::ZERO,
+            leave_after_events: None,
+            leave_after: None,
+            give_up: Duration::from_secs(20),
+            then: Vec::new(),
+            judge: Judged::First,
+        }
+    }
+}

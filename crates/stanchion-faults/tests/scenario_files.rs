@@ -1,0 +1,162 @@
+//! The files of the repository, and what is told of files that are wrong.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use stanchion_faults::Outcome;
+use stanchion_faults::scenario::{Count, Dialect, End, Judged, Scenario, load_folder, load_matching};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/scenarios")
+}
+
+#[test]
+fn every_file_of_the_repository_is_read() {
+    let scenarios = load_folder(folder()).unwrap();
+    let files = std::fs::read_dir(folder()).unwrap().filter_map(Result::ok).map(|entry| entry.path());
+    assert_eq!(scenarios.len(), files.filter(|file| file.extension().is_some_and(|end| end == "toml")).count());
+    assert!(scenarios.len() >= 40);
+    assert!(scenarios.is_sorted_by_key(|scenario| scenario.file.clone()));
+    for scenario in &scenarios {
+        assert!(scenario.file.starts_with(&format!("{}-", scenario.id)), "{}", scenario.file);
+        assert!(!scenario.name.is_empty() && !scenario.why.is_empty(), "{}", scenario.file);
+        assert!(!scenario.candidates().is_empty(), "{}", scenario.file);
+    }
+}
+
+#[test]
+fn a_part_of_the_name_chooses() {
+    let ids = |part| {
+        let chosen = load_matching(folder(), part).unwrap();
+        chosen.into_iter().map(|scenario| scenario.id).collect::<Vec<_>>()
+    };
+    assert_eq!(ids("retry-after"), ["s03", "s38", "s39"]);
+    assert_eq!(ids(".toml"), [""; 0]);
+}
+
+#[test]
+fn every_key_arrives() {
+    let scenario = Scenario::parse(
+        "h01",
+        r#"
+        name = "all keys"
+        why = "so"
+        dialect = "openai-responses"
+        stream = false
+        needs = ["fallback"]
+        refuse = { b = true, c = false }
+
+        [[upstream.a]]
+        delay = "10ms"
+        before = "hang"
+        hang = 2
+        [[upstream.a]]
+        status = 429
+        headers = { retry-after = 2, x = "y" }
+        end = "truncate"
+        repeat = true
+
+        [config.retry]
+        max_retries = 0
+
+        [request]
+        headers = { x-turn = "1" }
+        body = { temperature = 0.5 }
+        clients = 3
+        stagger = "5ms"
+        leave_after_events = 4
+        leave_after = "1s"
+        give_up = "12s"
+        then = [{ wait = "1s" }, { headers = { x-turn = "2" }, body = { n = 1 } }]
+        judge = "last"
+
+        [expect]
+        outcome = ["error", "cut"]
+        prefer = "error"
+        status = [402, 429]
+        text_prefix_of = "Hello"
+        attempts = { a = 2, b = [0, 1] }
+        gap_at_least = { a = "1.9s" }
+        each = { complete = 3, gave-up = [0, 1] }
+        served_by = "b"
+        freed = "b"
+        upstream_freed_within = "1s"
+        peak_inflight_at_most = 2
+        "#,
+    )
+    .unwrap();
+    assert_eq!((scenario.dialect, scenario.stream), (Dialect::OpenAiResponses, false));
+    assert_eq!(scenario.candidates(), ["a", "b", "c"]);
+    assert_eq!((scenario.refuses("a"), scenario.refuses("b"), scenario.refuses("c")), (false, true, false));
+    let [first, second] = scenario.upstream["a"].as_slice() else { panic!("two scripts") };
+    assert_eq!((first.delay, first.hang), (Some(Duration::from_millis(10)), Duration::from_secs(2)));
+    assert_eq!((second.end, second.repeat, second.headers["retry-after"].as_str()), (End::Truncate, true, "2"));
+    assert_eq!(scenario.config["retry"]["max_retries"].as_integer(), Some(0));
+    let request = &scenario.request;
+    assert_eq!((request.clients, request.judge, request.then.len()), (3, Judged::Last, 2));
+    assert_eq!((request.then[0].wait, &request.then[1].body["n"]), (Duration::from_secs(1), &1.into()));
+    let expect = &scenario.expect;
+    assert_eq!((expect.outcome.as_slice(), expect.prefer), (&[Outcome::Error, Outcome::Cut][..], Some(Outcome::Error)));
+    assert_eq!((expect.status.as_slice(), expect.gap_at_least["a"]), (&[402, 429][..], Duration::from_millis(1900)));
+    assert_eq!(expect.attempts["b"], Count { least: 0, most: 1 });
+    assert_eq!(expect.each[&Outcome::GaveUp], Count { least: 0, most: 1 });
+}
+
+#[test]
+fn what_is_not_told_has_the_usual_meaning() {
+    let scenario = Scenario::parse("x", "name = 'x'").unwrap();
+    assert_eq!((scenario.dialect, scenario.stream), (Dialect::OpenAiChat, true));
+    assert_eq!((scenario.request.clients, scenario.request.give_up), (1, Duration::from_secs(20)));
+    assert_eq!(
+        (scenario.expect.outcome.as_slice(), scenario.expect.served_by.as_str()),
+        (&[Outcome::Complete][..], "a")
+    );
+}
+
+#[test]
+fn an_error_names_the_file_and_the_key() {
+    for (text, told) in [
+        ("", "missing field `name`"),
+        ("name = 'x'\nnmae = 'y'", "unknown field `nmae`"),
+        ("name = 'x'\ndialect = 'latin'", "dialect = 'latin'"),
+        ("name = 'x'\n[[upstream.a]]\nstauts = 200", "unknown field `stauts`"),
+        ("name = 'x'\n[[upstream.a]]\nend = 'middle'", "end = 'middle'"),
+        ("name = 'x'\n[[upstream.a]]\ndelay = 'soon'", "delay = 'soon'"),
+        ("name = 'x'\n[[upstream.a]]\nbody = [{ txt = 'x' }]", "unknown field `txt`"),
+        ("name = 'x'\n[[upstream.a]]\nbody = [{ hex = 'x' }]", "`hex` wants pairs"),
+        ("name = 'x'\n[[upstream.a]]\nheaders = { x = '\u{2713}' }", "`upstream.a[0].headers.x` is not Latin-1"),
+        ("name = 'x'\nupstream.a = []", "`upstream.a` wants at least one script"),
+        ("name = 'x'\nupstream.'a/b' = [{}]", "`upstream.a/b` wants letters"),
+        ("name = 'x'\nconfig.retry = 1", "config.retry = 1"),
+        ("name = 'x'\n[request]\nleave_after_event = 1", "unknown field `leave_after_event`"),
+        ("name = 'x'\n[request]\nthen = [{ wiat = '1s' }]", "unknown field `wiat`"),
+        ("name = 'x'\n[expect]\noutcome = 'compleat'", "unknown variant `compleat`"),
+        ("name = 'x'\n[expect]\noutcome = ['cut', 'compleat']", "unknown variant `compleat`"),
+        ("name = 'x'\n[expect]\nattempts = { a = [2, 1] }", "[2, 1] allows nothing"),
+        ("name = 'x'\n[expect]\nattempts = { a = [1, 2, 3] }", "attempts = { a = [1, 2, 3] }"),
+        ("name = 'x'\n[expect]\nattempts = { a = -1 }", "attempts = { a = -1 }"),
+        ("name = 'x'\n[expect]\neach = { compleat = 1 }", "unknown variant `compleat`"),
+        ("name = 'x'\n[expect]\nverbatim = true\nserved_by = 'b'", "`expect.served_by` names no candidate"),
+    ] {
+        let error = Scenario::parse("s07", text).unwrap_err();
+        assert_eq!(error.file(), "s07");
+        let error = error.to_string();
+        assert!(error.starts_with("s07: ") && error.contains(told), "{text}\n{error}");
+    }
+    let error = Scenario::load(folder().join("s00-not-there.toml")).unwrap_err().to_string();
+    assert!(error.starts_with("s00-not-there.toml: cannot be read"), "{error}");
+    let error = Scenario::parse("a b", "name = 'x'").unwrap_err().to_string();
+    assert_eq!(error, "a b: `id` wants letters, digits, dots and dashes");
+}
+
+#[test]
+fn two_files_of_one_id_are_told() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("same-id");
+    std::fs::create_dir_all(&folder).unwrap();
+    for file in ["s07-one.toml", "s07-two.toml", "notes.txt"] {
+        std::fs::write(folder.join(file), "name = 'x'").unwrap();
+    }
+    let error = load_folder(&folder).unwrap_err().to_string();
+    assert_eq!(error, "s07-two.toml: has the same id, s07, as s07-one.toml");
+    assert_eq!(load_matching(&folder, "two").unwrap()[0].file, "s07-two.toml");
+}

@@ -1,0 +1,53 @@
+//! The command line.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use clap::{Args, Parser, Subcommand};
+
+/// A gateway that keeps streamed model replies whole, bounded and explainable.
+///
+/// Point any OpenAI, Anthropic, Gemini or Ollama client at it. It retries what was never shown, falls over to the next candidate, notices what has
+/// stalled, and never passes a broken answer off as a whole one.
+#[derive(Debug, Parser)]
+#[command(name = "stanchion", version, max_term_width = 110)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serve clients.
+    ///
+    /// Without --config, the providers are those whose keys are in the environment: OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY,
+    /// OPENROUTER_API_KEY. A request goes to the provider that its model's name belongs to.
+    Serve(Serve),
+    /// Say what is wrong with a configuration, with line and key, or that nothing is.
+    Check {
+        /// The configuration file (TOML).
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+    },
+    /// Watch the gateway master ten faults of a scripted provider. Needs no keys and no network.
+    Demo {
+        /// Play only the faults whose name contains this.
+        #[arg(long, value_name = "TEXT")]
+        only: Option<String>,
+    },
+}
+
+/// The options of `serve`.
+#[derive(Debug, Args)]
+pub struct Serve {
+    /// The configuration file (TOML).
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Where clients connect, over the configuration's own [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "IP:PORT")]
+    pub listen: Option<SocketAddr>,
+    /// Serve beyond loopback although no client key is configured: whoever reaches the address can spend your providers' money.
+    #[arg(long)]
+    pub open: bool,
+}

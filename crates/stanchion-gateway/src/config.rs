@@ -1,0 +1,167 @@
+//! The configuration: read from TOML, checked as a whole, every complaint with line, key and reason.
+//!
+//! ```toml
+//! [server]
+//! listen = "127.0.0.1:8080"
+//! max_request_bytes = "32MiB"
+//!
+//! [providers.primary]
+//! dialect = "openai"
+//! base_url = "https://api.openai.com/v1"
+//! api_key_env = "OPENAI_API_KEY"
+//!
+//! [models.main]
+//! candidates = [{ provider = "primary", model = "gpt-x" }]
+//!
+//! [defaults.retry]
+//! max_retries = 2
+//! ```
+
+mod check;
+mod file;
+mod locate;
+mod value;
+
+use std::{collections::BTreeMap, fmt, net::SocketAddr, path::Path, time::Duration};
+
+use stanchion::{
+    core::{Candidates, DispositionRules, Secret},
+    deadline::AttemptLimits,
+    retry::RetryPolicy,
+    stream::Malformed,
+    wire::frame::FrameDecoder,
+};
+
+/// A configuration that has been read and found whole.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where clients connect.
+    pub listen: SocketAddr,
+    /// The largest request body, in bytes.
+    pub max_request_bytes: usize,
+    /// The keys that clients must present; anyone may connect if there is none.
+    pub client_keys: Vec<Secret>,
+    /// What clients can ask for, by the name they ask for.
+    pub models: BTreeMap<String, Model>,
+}
+
+/// One model: what serves it, and how.
+#[derive(Debug, Clone)]
+pub struct Model {
+    /// In order of preference.
+    pub candidates: Candidates,
+    /// How zero-output failures are replayed.
+    pub retry: RetryPolicy,
+    /// The clocks of one attempt.
+    pub limits: AttemptLimits,
+    /// The longest time to make a connection.
+    pub connect: Duration,
+    /// Which failures go to the next candidate, where deployments disagree.
+    pub rules: DispositionRules,
+    /// How replies are read.
+    pub stream: StreamSettings,
+}
+
+/// The default of `server.max_request_bytes`: 32 MiB.
+pub const MAX_REQUEST_BYTES: usize = 32 * 1024 * 1024;
+/// The default of `timeouts.connect`: 10 s.
+pub const CONNECT: Duration = Duration::from_secs(10);
+
+impl Model {
+    /// These candidates, with the default of everything else.
+    pub fn of(candidates: Candidates) -> Self {
+        Self {
+            candidates,
+            retry: RetryPolicy::default(),
+            limits: AttemptLimits::default(),
+            connect: CONNECT,
+            rules: DispositionRules::default(),
+            stream: StreamSettings::default(),
+        }
+    }
+}
+
+/// How replies are read.
+#[derive(Debug, Clone, Copy)]
+pub struct StreamSettings {
+    /// What becomes of frames that are cut short.
+    pub malformed: Malformed,
+    /// The largest single event, in bytes.
+    pub max_event: usize,
+}
+
+impl Default for StreamSettings {
+    fn default() -> Self {
+        Self { malformed: Malformed::Drop, max_event: FrameDecoder::DEFAULT_MAX_EVENT }
+    }
+}
+
+/// Everything that is wrong with a configuration.
+#[derive(Debug)]
+pub struct ConfigError {
+    file: String,
+    complaints: Vec<Complaint>,
+}
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Complaint {
+    /// The line, from 1; `None` if it is about the whole file.
+    pub line: Option<usize>,
+    /// The key, with its tables: `models.main.retry.max_retries`.
+    pub key: String,
+    /// What is wrong, and what would be right.
+    pub reason: String,
+}
+
+impl ConfigError {
+    /// What is wrong, in the order of the file.
+    pub fn complaints(&self) -> &[Complaint] {
+        &self.complaints
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, complaint) in self.complaints.iter().enumerate() {
+            if number > 0 {
+                f.write_str("\n")?;
+            }
+            f.write_str(&self.file)?;
+            if let Some(line) = complaint.line {
+                write!(f, ":{line}")?;
+            }
+            if !complaint.key.is_empty() {
+                write!(f, ": {}", complaint.key)?;
+            }
+            write!(f, ": {}", complaint.reason)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl Config {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    ///
+    /// With every complaint about it, or the reason why it cannot be read.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let file = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|error| ConfigError {
+            file: file.clone(),
+            complaints: vec![Complaint { line: None, key: String::new(), reason: format!("cannot be read: {error}") }],
+        })?;
+        Self::parse(&file, &text, &|name| std::env::var(name).ok())
+    }
+
+    /// Reads and checks a text. `environment` looks variables up.
+    pub fn parse(file: &str, text: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+        check::check(text, environment).map_err(|complaints| ConfigError { file: file.to_owned(), complaints })
+    }
+}
+
+#[cfg(test)]
+mod tests;

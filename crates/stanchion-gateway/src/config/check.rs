@@ -1,0 +1,234 @@
+//! From the file as it is written to a configuration that can be served, with all complaints at once.
+
+use std::{net::SocketAddr, ops::Range};
+
+use http::{HeaderName, HeaderValue};
+use stanchion::{
+    core::{Candidate, Candidates, DispositionRules, Secret},
+    deadline::AttemptLimits,
+    retry::RetryPolicy,
+    stream::Malformed,
+};
+use toml::Spanned;
+
+use super::{
+    CONNECT, Complaint, Config, MAX_REQUEST_BYTES, Model, StreamSettings, file,
+    locate::{Place, locate},
+};
+
+pub(super) fn check(text: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result<Config, Vec<Complaint>> {
+    let file: file::File = toml::from_str(text).map_err(|error| {
+        let place = error.span().map(|span| locate(text, span));
+        vec![Complaint {
+            line: place.as_ref().map(|place| place.line),
+            key: place.map(|place| place.key).unwrap_or_default(),
+            reason: error.message().trim().replace('\n', "; "),
+        }]
+    })?;
+    let mut checker = Checker { text, environment, complaints: Vec::new() };
+    let config = checker.config(&file);
+    if checker.complaints.is_empty() {
+        return Ok(config);
+    }
+    checker.complaints.sort_by_key(|complaint| complaint.line);
+    // A provider is looked at for every candidate that uses it.
+    checker.complaints.dedup();
+    Err(checker.complaints)
+}
+
+struct Checker<'a> {
+    text: &'a str,
+    environment: &'a dyn Fn(&str) -> Option<String>,
+    complaints: Vec<Complaint>,
+}
+
+impl Checker<'_> {
+    fn complain(&mut self, span: Range<usize>, reason: impl Into<String>) {
+        let Place { line, key } = locate(self.text, span);
+        self.complaints.push(Complaint { line: Some(line), key, reason: reason.into() });
+    }
+
+    fn config(&mut self, file: &file::File) -> Config {
+        let listen = match &file.server.listen {
+            None => SocketAddr::from(([127, 0, 0, 1], 8080)),
+            Some(text) => text.get_ref().parse().unwrap_or_else(|_| {
+                self.complain(text.span(), format!("{:?} is no address: write IP:PORT, such as \"127.0.0.1:8080\"", text.get_ref()));
+                SocketAddr::from(([127, 0, 0, 1], 0))
+            }),
+        };
+        let client_keys = file
+            .clients
+            .values()
+            .filter_map(|client| {
+                let inner = client.get_ref();
+                let secret = self.secret(&inner.key, &inner.key_env, &inner.key_file);
+                if secret.is_none() && inner.key.is_none() && inner.key_env.is_none() && inner.key_file.is_none() {
+                    self.complain(client.span(), "a client needs a key: set key_env, key_file or key");
+                }
+                secret
+            })
+            .collect();
+        if file.models.is_empty() {
+            self.complaints.push(Complaint {
+                line: None,
+                key: "models".into(),
+                reason: "no model is configured: add a table such as [models.main] with its candidates".into(),
+            });
+        }
+        let models = file.models.iter().map(|(name, model)| (name.clone(), self.model(file, model))).collect();
+        // A provider that no model uses is checked all the same.
+        for (name, provider) in &file.providers {
+            let used = file.models.values().any(|model| model.get_ref().candidates.iter().any(|candidate| candidate.get_ref().provider.get_ref() == name));
+            if !used {
+                let _ = self.candidate(name, provider.get_ref(), None);
+            }
+        }
+        Config {
+            listen,
+            max_request_bytes: file.server.max_request_bytes.map_or(MAX_REQUEST_BYTES, |bytes| bytes.0),
+            client_keys,
+            models,
+        }
+    }
+
+    fn model(&mut self, file: &file::File, spanned: &Spanned<file::Model>) -> Model {
+        let model = spanned.get_ref();
+        if model.candidates.is_empty() {
+            self.complain(spanned.span(), "a model needs at least one candidate: candidates = [{ provider = \"...\", model = \"...\" }]");
+        }
+        let candidates: Vec<Candidate> = model
+            .candidates
+            .iter()
+            .filter_map(|candidate| {
+                let named = &candidate.get_ref().provider;
+                let Some(provider) = file.providers.get(named.get_ref()) else {
+                    let known: Vec<&str> = file.providers.keys().map(String::as_str).collect();
+                    let known = if known.is_empty() { "none is configured".to_owned() } else { format!("configured are: {}", known.join(", ")) };
+                    self.complain(named.span(), format!("there is no provider {:?}; {known}", named.get_ref()));
+                    return None;
+                };
+                self.candidate(named.get_ref(), provider.get_ref(), candidate.get_ref().model.as_deref())
+            })
+            .collect();
+        let defaults = &file.defaults;
+        let pick = |own: &Option<super::value::Span>, default: &Option<super::value::Span>| own.or(*default).map(|span| span.0);
+        let mut limits = AttemptLimits::builder();
+        if let Some(total) = pick(&model.timeouts.total, &defaults.timeouts.total) {
+            limits = limits.total(total);
+        }
+        if let Some(first_output) = pick(&model.timeouts.first_output, &defaults.timeouts.first_output) {
+            limits = limits.first_output(first_output);
+        }
+        if let Some(idle) = pick(&model.timeouts.idle, &defaults.timeouts.idle) {
+            limits = limits.idle(idle);
+        }
+        let limits = limits.build().unwrap_or_else(|error| {
+            self.complain(spanned.span(), error.to_string());
+            AttemptLimits::default()
+        });
+        let mut rules = DispositionRules::default();
+        for class in model.fallback.on.as_ref().or(defaults.fallback.on.as_ref()).into_iter().flatten() {
+            rules = rules.with_fallback_on(*class);
+        }
+        let mut retry = RetryPolicy::builder().rules(rules);
+        if let Some(max_retries) = model.retry.max_retries.or(defaults.retry.max_retries) {
+            retry = retry.max_retries(max_retries);
+        }
+        if let Some(base) = pick(&model.retry.base, &defaults.retry.base) {
+            retry = retry.base(base);
+        }
+        if let Some(cap) = pick(&model.retry.cap, &defaults.retry.cap) {
+            retry = retry.cap(cap);
+        }
+        if let Some(hint_cap) = pick(&model.retry.hint_cap, &defaults.retry.hint_cap) {
+            retry = retry.hint_cap(hint_cap);
+        }
+        let retry = retry.build().unwrap_or_else(|error| {
+            self.complain(spanned.span(), error.to_string());
+            RetryPolicy::default()
+        });
+        Model {
+            candidates: Candidates::new(candidates),
+            retry,
+            limits,
+            connect: pick(&model.timeouts.connect, &defaults.timeouts.connect).unwrap_or(CONNECT),
+            rules,
+            stream: StreamSettings {
+                malformed: match model.stream.malformed.or(defaults.stream.malformed) {
+                    None | Some(file::Malformed::Drop) => Malformed::Drop,
+                    Some(file::Malformed::Pass) => Malformed::Pass,
+                    Some(file::Malformed::Fail) => Malformed::Fail,
+                },
+                max_event: model
+                    .stream
+                    .max_event
+                    .or(defaults.stream.max_event)
+                    .map_or(stanchion::wire::frame::FrameDecoder::DEFAULT_MAX_EVENT, |bytes| bytes.0),
+            },
+        }
+    }
+
+    fn candidate(&mut self, name: &str, provider: &file::Provider, model: Option<&str>) -> Option<Candidate> {
+        let before = self.complaints.len();
+        let base = &provider.base_url;
+        match url::Url::parse(base.get_ref()) {
+            Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => {
+                if !url.username().is_empty() || url.password().is_some() {
+                    self.complain(base.span(), "a base URL holds no credentials: set api_key_env instead");
+                }
+            }
+            _ => self.complain(base.span(), "not an http or https URL"),
+        }
+        let mut candidate = Candidate::new(name, provider.dialect, base.get_ref().as_str());
+        if let Some(model) = model {
+            candidate = candidate.with_model(model);
+        }
+        if let Some(secret) = self.secret(&provider.api_key, &provider.api_key_env, &provider.api_key_file) {
+            if HeaderValue::from_str(secret.expose()).is_err() {
+                let span = [&provider.api_key, &provider.api_key_env, &provider.api_key_file].into_iter().flatten().next().map_or(0..0, Spanned::span);
+                self.complain(span, "the key has characters that no HTTP header can carry");
+            }
+            candidate = candidate.with_credential(secret);
+        }
+        for (header, value) in &provider.headers {
+            match (HeaderName::try_from(header.as_str()), HeaderValue::from_str(value.get_ref())) {
+                (Ok(header), Ok(value)) => candidate = candidate.with_header(header, value),
+                (Err(_), _) => self.complain(value.span(), format!("{header:?} is no header name")),
+                (_, Err(_)) => self.complain(value.span(), format!("the value of {header:?} has characters that no HTTP header can carry")),
+            }
+        }
+        (self.complaints.len() == before).then_some(candidate)
+    }
+
+    /// A secret from exactly one of its three places; `None` if none is named, or after a complaint.
+    fn secret(&mut self, plain: &Option<Spanned<String>>, variable: &Option<Spanned<String>>, path: &Option<Spanned<String>>) -> Option<Secret> {
+        let plain_named = plain.as_ref();
+        let named: Vec<&Spanned<String>> = [plain_named, variable.as_ref(), path.as_ref()].into_iter().flatten().collect();
+        if named.len() > 1 {
+            self.complain(named[1].span(), "the key is given twice: keep one of the three ways");
+            return None;
+        }
+        if let Some(value) = plain_named {
+            return Some(Secret::new(value.get_ref().as_str()));
+        }
+        if let Some(variable) = variable {
+            let value = (self.environment)(variable.get_ref()).filter(|value| !value.trim().is_empty());
+            if value.is_none() {
+                self.complain(variable.span(), format!("the environment variable {} is not set", variable.get_ref()));
+            }
+            return value.map(|value| Secret::new(value.trim()));
+        }
+        let path = path.as_ref()?;
+        match std::fs::read_to_string(path.get_ref()) {
+            Ok(text) if !text.trim().is_empty() => Some(Secret::new(text.trim())),
+            Ok(_) => {
+                self.complain(path.span(), "the file is empty");
+                None
+            }
+            Err(error) => {
+                self.complain(path.span(), format!("the file cannot be read: {error}"));
+                None
+            }
+        }
+    }
+}

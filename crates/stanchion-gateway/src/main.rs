@@ -1,0 +1,93 @@
+//! The binary `stanchion`.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use stanchion_gateway::{
+    cli::{Cli, Command, Serve},
+    config::Config,
+    demo,
+    environment,
+    gateway::Gateway,
+    server::Server,
+};
+use tracing_subscriber::EnvFilter;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&format!("no runtime: {error}")),
+    };
+    match cli.command {
+        Command::Serve(serve) => {
+            log_to_stderr();
+            runtime.block_on(run(serve))
+        }
+        Command::Check { config } => match Config::load(&config) {
+            Ok(checked) => {
+                println!("{}: in order; {} models", config.display(), checked.models.len());
+                ExitCode::SUCCESS
+            }
+            Err(error) => fail(&error.to_string()),
+        },
+        Command::Demo { only } => runtime.block_on(demo::run(only.as_deref())),
+    }
+}
+
+async fn run(serve: Serve) -> ExitCode {
+    let (listen, gateway) = match &serve.config {
+        Some(path) => match Config::load(path) {
+            Ok(config) => (config.listen, Gateway::new(&config, None)),
+            Err(error) => return fail(&error.to_string()),
+        },
+        None => {
+            let providers = environment::candidates(&|name| std::env::var(name).ok());
+            if providers.is_empty() {
+                return fail(&format!("there is nothing to serve: give --config FILE, or set one of {}", environment::VARIABLES));
+            }
+            (([127, 0, 0, 1], 8080).into(), Gateway::open_ended(providers, None))
+        }
+    };
+    let server = match Server::bind(serve.listen.unwrap_or(listen), gateway, serve.open).await {
+        Ok(server) => server,
+        Err(error) => return fail(&error.to_string()),
+    };
+    match server.address() {
+        Ok(address) => tracing::info!("listening on http://{address}"),
+        Err(error) => return fail(&format!("the address cannot be told: {error}")),
+    }
+    server.serve(told_to_end()).await;
+    ExitCode::SUCCESS
+}
+
+/// Ends with the first interrupt or termination signal.
+async fn told_to_end() {
+    let interrupt = tokio::signal::ctrl_c();
+    #[cfg(unix)]
+    {
+        let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) else {
+            let _ = interrupt.await;
+            return;
+        };
+        tokio::select! {
+            _ = interrupt => {}
+            _ = terminate.recv() => {}
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = interrupt.await;
+}
+
+fn log_to_stderr() {
+    let filter = EnvFilter::try_from_env("STANCHION_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+}
+
+/// One line on standard error for each complaint.
+fn fail(reason: &str) -> ExitCode {
+    for line in reason.lines() {
+        eprintln!("stanchion: {line}");
+    }
+    ExitCode::FAILURE
+}

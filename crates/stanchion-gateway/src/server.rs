@@ -1,0 +1,153 @@
+//! Serving: connections in, routes, and an end that lets streams finish.
+
+use std::{convert::Infallible, fmt, future::Future, io, net::SocketAddr, time::Duration};
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::{Either, Full};
+use hyper::body::Incoming;
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::{conn::auto, graceful::GracefulShutdown},
+};
+use stanchion::{
+    core::Dialect,
+    wire::{render, request::route},
+};
+use tokio::net::{TcpListener, TcpStream};
+use tower_service::Service;
+
+use crate::gateway::{Gateway, ModelBody};
+
+/// How long a connection may take to send the head of a request.
+const HEAD_TIME: Duration = Duration::from_secs(30);
+/// How long running streams may go on once the process is to end.
+const DRAIN_TIME: Duration = Duration::from_secs(30);
+
+/// A body: of a model call, or of our own.
+type Body = Either<ModelBody, Full<Bytes>>;
+
+/// Why serving did not begin.
+#[derive(Debug)]
+pub enum ServeError {
+    /// The address would be open to strangers.
+    OpenToStrangers(SocketAddr),
+    /// The address cannot be had.
+    Bind(SocketAddr, io::Error),
+}
+
+impl fmt::Display for ServeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OpenToStrangers(address) => write!(
+                f,
+                "{address} can be reached from other machines and no client key is configured: whoever reaches it can spend your providers' money. \
+                 Listen on 127.0.0.1, add a table such as [clients.me] with key_env, or give --open"
+            ),
+            Self::Bind(address, error) => write!(f, "cannot listen on {address}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ServeError {}
+
+/// A gateway that listens.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    gateway: Gateway,
+}
+
+impl Server {
+    /// Listens. Refuses an address beyond loopback unless clients need a key or `open` is set.
+    pub async fn bind(address: SocketAddr, gateway: Gateway, open: bool) -> Result<Self, ServeError> {
+        if !address.ip().is_loopback() && gateway.keys.is_empty() && !open {
+            return Err(ServeError::OpenToStrangers(address));
+        }
+        let listener = TcpListener::bind(address).await.map_err(|error| ServeError::Bind(address, error))?;
+        Ok(Self { listener, gateway })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves until `end` is done; then accepts nothing more and lets running streams end, for at most half a minute.
+    pub async fn serve(self, end: impl Future<Output = ()>) {
+        let graceful = GracefulShutdown::new();
+        let mut end = std::pin::pin!(end);
+        loop {
+            let connection = tokio::select! {
+                connection = self.listener.accept() => connection,
+                () = &mut end => break,
+            };
+            match connection {
+                Ok((stream, _)) => serve_connection(stream, self.gateway.clone(), &graceful),
+                Err(error) => {
+                    // Out of file descriptors, most likely: wait for some to be closed instead of spinning.
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            }
+        }
+        drop(self.listener);
+        if tokio::time::timeout(DRAIN_TIME, graceful.shutdown()).await.is_err() {
+            tracing::warn!("streams were cut off at the end of the drain time");
+        }
+    }
+}
+
+fn serve_connection(stream: TcpStream, gateway: Gateway, graceful: &GracefulShutdown) {
+    // A token a frame: nothing may wait for an acknowledgement.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "TCP_NODELAY cannot be set");
+    }
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
+    builder.http2().timer(TokioTimer::new());
+    let service = hyper::service::service_fn(move |request| {
+        let gateway = gateway.clone();
+        async move { Ok::<_, Infallible>(answer(gateway, request).await) }
+    });
+    let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+    let connection = graceful.watch(connection);
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "a connection ended early");
+        }
+    });
+}
+
+async fn answer(mut gateway: Gateway, request: Request<Incoming>) -> Response<Body> {
+    let path = request.uri().path();
+    if path == "/healthz" {
+        return own(text(StatusCode::OK, "text/plain; charset=utf-8", "ok\n".into()));
+    }
+    if !gateway.keys.admit(request.headers(), request.uri()) {
+        let dialect = route(path).map_or(Dialect::OpenAiChat, |route| route.dialect);
+        return own(render::local_error(dialect, StatusCode::UNAUTHORIZED, "invalid_api_key", "a client key is needed, and the one presented is not known"));
+    }
+    if path == "/v1/models" && request.method() == Method::GET {
+        return own(text(StatusCode::OK, "application/json", models(&gateway.models)));
+    }
+    let Ok(response) = gateway.edge.call(request).await;
+    response.map(Either::Left)
+}
+
+fn own(response: Response<Bytes>) -> Response<Body> {
+    response.map(|body| Either::Right(Full::new(body)))
+}
+
+fn text(status: StatusCode, content_type: &'static str, body: String) -> Response<Bytes> {
+    let mut response = Response::new(Bytes::from(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, http::HeaderValue::from_static(content_type));
+    response
+}
+
+/// The list of models, in the form of OpenAI.
+fn models(names: &[String]) -> String {
+    let data: Vec<_> = names.iter().map(|name| serde_json::json!({ "id": name, "object": "model", "created": 0, "owned_by": "stanchion" })).collect();
+    serde_json::json!({ "object": "list", "data": data }).to_string()
+}

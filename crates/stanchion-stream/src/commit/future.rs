@@ -1,0 +1,230 @@
+use std::{
+    collections::VecDeque,
+    future::Future,
+    pin::Pin,
+    task::{Context as TaskContext, Poll, ready},
+    time::SystemTime,
+};
+
+use bytes::{Bytes, BytesMut};
+use http::{Response, response::Parts};
+use http_body::{Body, Frame};
+use pin_project_lite::pin_project;
+use stanchion_core::{
+    AttemptPhase, Context, Ending, Event, Failure, FailureKind, HoldEvent, Phase, ProviderAttempt, ProviderReply, StreamRecord,
+};
+use stanchion_wire::error::classify_reply;
+use tokio::time::{Sleep, sleep};
+
+use super::{CommitBody, CommitLayer, service::AttemptInfo};
+
+pin_project! {
+    /// The future of [`Commit`](super::Commit).
+    #[derive(Debug)]
+    pub struct CommitFuture<F, B> {
+        #[pin]
+        state: State<F, B>,
+        layer: CommitLayer,
+        info: Option<AttemptInfo>,
+    }
+}
+
+pin_project! {
+    #[project = StateProjection]
+    #[derive(Debug)]
+    enum State<F, B> {
+        // The head is yet to come.
+        Calling {
+            #[pin]
+            inner: F,
+        },
+        // A success, held back until its first output.
+        Holding { holding: Option<Holding<B>> },
+        // An error status, whose body is read within bounds.
+        Refused {
+            head: Option<Parts>,
+            collected: BytesMut,
+            #[pin]
+            body: B,
+            #[pin]
+            until: Sleep,
+        },
+    }
+}
+
+#[derive(Debug)]
+struct Holding<B> {
+    head: Parts,
+    record: Option<StreamRecord>,
+    held: VecDeque<Frame<Bytes>>,
+    held_bytes: usize,
+    body: Pin<Box<B>>,
+}
+
+/// How the holding back ended.
+enum Held {
+    /// The reply may leave; whether its body is over.
+    Release { ended: bool },
+    Fail(Failure),
+}
+
+impl<F, B> CommitFuture<F, B> {
+    pub(super) fn new(inner: F, layer: CommitLayer, info: AttemptInfo) -> Self {
+        Self { state: State::Calling { inner }, layer, info: Some(info) }
+    }
+}
+
+impl<F, B, E> Future for CommitFuture<F, B>
+where
+    F: Future<Output = Result<Response<B>, E>>,
+    E: Into<Failure>,
+    B: Body<Data = Bytes>,
+    B::Error: Into<Failure>,
+{
+    type Output = Result<Response<CommitBody<B>>, Failure>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        loop {
+            let failure = match this.state.as_mut().project() {
+                StateProjection::Calling { inner } => match ready!(inner.poll(cx)) {
+                    Err(error) => error.into(),
+                    Ok(response) => {
+                        let (head, body) = response.into_parts();
+                        let next = if head.status.is_success() {
+                            let record = head.extensions.get().cloned();
+                            State::Holding { holding: Some(Holding { head, record, held: VecDeque::new(), held_bytes: 0, body: Box::pin(body) }) }
+                        } else {
+                            State::Refused { head: Some(head), collected: BytesMut::new(), body, until: sleep(this.layer.error_body_time) }
+                        };
+                        this.state.set(next);
+                        continue;
+                    }
+                },
+                StateProjection::Holding { holding } => {
+                    let state = holding.as_mut().expect("polled after it was ready");
+                    match ready!(state.poll(cx, this.layer.max_hold, this.info.as_ref().and_then(|info| info.context.as_ref()))) {
+                        Held::Fail(failure) => failure,
+                        Held::Release { ended } => {
+                            let state = holding.take().expect("just polled");
+                            let info = this.info.take().expect("taken once");
+                            tell(&info, AttemptPhase::Committed, None);
+                            return Poll::Ready(Ok(Response::from_parts(state.head, CommitBody::new(state.held, state.body, info, ended))));
+                        }
+                    }
+                }
+                StateProjection::Refused { head, collected, body, until } => {
+                    let complete = match poll_error_body(body, collected, cx) {
+                        Poll::Ready(complete) => complete,
+                        Poll::Pending => {
+                            ready!(until.poll(cx));
+                            false
+                        }
+                    };
+                    let head = head.take().expect("polled after it was ready");
+                    let reply = ProviderReply { status: head.status, headers: head.headers, body: collected.split().freeze(), complete };
+                    let dialect = this.info.as_ref().expect("taken once").dialect;
+                    classify_reply(dialect, reply, SystemTime::now())
+                }
+            };
+            let info = this.info.take().expect("taken once");
+            let failure = info.stamp(failure);
+            tell_failed(&info, &failure);
+            return Poll::Ready(Err(failure));
+        }
+    }
+}
+
+impl<B> Holding<B>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<Failure>,
+{
+    fn poll(&mut self, cx: &mut TaskContext<'_>, max_hold: usize, context: Option<&Context>) -> Poll<Held> {
+        loop {
+            if self.may_leave() {
+                return Poll::Ready(Held::Release { ended: false });
+            }
+            if self.held_bytes > max_hold {
+                let bytes = self.held_bytes as u64;
+                Context::emit(context, || Event::CommitHold(HoldEvent { bytes }));
+                return Poll::Ready(Held::Release { ended: false });
+            }
+            match ready!(self.body.as_mut().poll_frame(cx)) {
+                Some(Ok(frame)) => {
+                    self.held_bytes += frame.data_ref().map_or(0, Bytes::len);
+                    self.held.push_back(frame);
+                }
+                Some(Err(error)) => return Poll::Ready(Held::Fail(error.into().with_phase(Phase::BeforeOutput))),
+                // Without output, but complete by the dialect's own rule: a legal empty answer.
+                None if self.record.as_ref().is_some_and(|record| record.ending() == Some(Ending::Complete)) => {
+                    return Poll::Ready(Held::Release { ended: true });
+                }
+                None => return Poll::Ready(Held::Fail(Failure::new(FailureKind::EmptyReply).with_phase(Phase::BeforeOutput))),
+            }
+        }
+    }
+
+    fn may_leave(&self) -> bool {
+        match &self.record {
+            Some(record) => record.output_started() || record.terminal(),
+            None => self.held_bytes > 0,
+        }
+    }
+}
+
+/// Reads an error body up to the bound. Says whether it is whole.
+fn poll_error_body<B>(mut body: Pin<&mut B>, collected: &mut BytesMut, cx: &mut TaskContext<'_>) -> Poll<bool>
+where
+    B: Body<Data = Bytes>,
+{
+    loop {
+        match ready!(body.as_mut().poll_frame(cx)) {
+            Some(Ok(frame)) => {
+                let Some(data) = frame.data_ref() else { continue };
+                let room = ProviderReply::MAX_BODY - collected.len();
+                collected.extend_from_slice(&data[..data.len().min(room)]);
+                if data.len() > room {
+                    return Poll::Ready(false);
+                }
+            }
+            Some(Err(_)) => return Poll::Ready(false),
+            None => return Poll::Ready(true),
+        }
+    }
+}
+
+impl AttemptInfo {
+    /// Names the candidate and counts the attempts on a failure that does not say so yet.
+    pub(super) fn stamp(&self, mut failure: Failure) -> Failure {
+        if failure.candidate().is_none() {
+            if let Some(candidate) = &self.candidate {
+                failure = failure.with_candidate(candidate.clone());
+            }
+        }
+        if failure.attempts() == 0 {
+            if let Some(context) = &self.context {
+                failure = failure.with_attempts(context.attempts());
+            }
+        }
+        failure
+    }
+}
+
+pub(super) fn tell_failed(info: &AttemptInfo, failure: &Failure) {
+    tell(info, AttemptPhase::Failed, Some(failure));
+}
+
+fn tell(info: &AttemptInfo, phase: AttemptPhase, failure: Option<&Failure>) {
+    Context::emit(info.context.as_ref(), || {
+        Event::ProviderAttempt(ProviderAttempt {
+            phase,
+            candidate: info.candidate.clone().unwrap_or_default(),
+            attempt: info.context.as_ref().map_or(0, Context::attempts),
+            failure: failure.map(Failure::kind),
+            failed_in: failure.map(Failure::phase),
+            status_code: failure.and_then(Failure::status).map(|status| status.as_u16()),
+            elapsed: info.started.elapsed(),
+        })
+    });
+}

@@ -1,0 +1,339 @@
+//! What a reply's bytes mean as they come: pure, without I/O.
+
+use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
+use stanchion_core::{
+    Context, Dialect, Ending, Event, Failure, FailureKind, FrameEvent, FrameFault, Framing, HoldEvent, Phase, StreamRecorder,
+};
+use stanchion_wire::{
+    dialect::{Reading, StreamEnd, StreamReader, read_document},
+    frame::{EventTooLarge, Frame, FrameDecoder, is_cut_short, is_whole_json},
+};
+
+use super::{
+    layer::{Malformed, Settings},
+    sniff::{self, Label},
+};
+
+/// One reply.
+#[derive(Debug)]
+pub(super) struct Reply {
+    dialect: Dialect,
+    stream: bool,
+    label: Label,
+    settings: Settings,
+    recorder: StreamRecorder,
+    context: Option<Context>,
+    form: Form,
+    output: bool,
+    fault: Option<Failure>,
+}
+
+#[derive(Debug)]
+enum Form {
+    /// Nothing telling has come yet.
+    Unknown(BytesMut),
+    Frames { decoder: Box<FrameDecoder>, reader: StreamReader },
+    /// Held until it is complete.
+    Document(BytesMut),
+    /// Too large to be held, or read to its end: what comes passes.
+    Open(Option<Bytes>),
+}
+
+impl Reply {
+    pub(super) fn new(dialect: Dialect, stream: bool, headers: &HeaderMap, settings: Settings, recorder: StreamRecorder, context: Option<Context>) -> Self {
+        Self {
+            dialect,
+            stream,
+            label: Label::of(headers),
+            settings,
+            recorder,
+            context,
+            form: Form::Unknown(BytesMut::new()),
+            output: false,
+            fault: None,
+        }
+    }
+
+    /// Takes the next piece of the body.
+    pub(super) fn push(&mut self, chunk: Bytes) {
+        match &mut self.form {
+            Form::Open(next) => *next = Some(chunk),
+            Form::Document(held) => {
+                held.extend_from_slice(&chunk);
+                self.bound_document();
+            }
+            Form::Frames { decoder, .. } => {
+                decoder.push(chunk);
+                self.read_frames();
+            }
+            Form::Unknown(held) => {
+                let chunk = if held.is_empty() {
+                    chunk
+                } else {
+                    held.extend_from_slice(&chunk);
+                    held.split().freeze()
+                };
+                match sniff::telling_byte(&chunk) {
+                    Some(byte) => self.begin(byte, chunk),
+                    None if chunk.len() < self.settings.max_document => self.form = Form::Unknown(BytesMut::from(&chunk[..])),
+                    None => self.fault = Some(before_output(FailureKind::NotModelReply)),
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, telling: u8, chunk: Bytes) {
+        let Some(framing) = sniff::framing(self.label, self.dialect, self.stream, telling) else {
+            self.fault = Some(before_output(FailureKind::NotModelReply));
+            return;
+        };
+        self.recorder.framing(framing);
+        if framing == Framing::Document {
+            self.form = Form::Document(BytesMut::from(&chunk[..]));
+            self.bound_document();
+        } else {
+            let mut decoder = Box::new(FrameDecoder::new(framing, self.settings.max_event));
+            decoder.push(chunk);
+            self.form = Form::Frames { decoder, reader: StreamReader::new(self.dialect) };
+            self.read_frames();
+        }
+    }
+
+    /// A document beyond the bound is no longer held: it counts as output, and the rest of it passes.
+    fn bound_document(&mut self) {
+        if let Form::Document(held) = &mut self.form {
+            if held.len() > self.settings.max_document {
+                let bytes = held.len() as u64;
+                self.form = Form::Open(Some(held.split().freeze()));
+                self.output();
+                Context::emit(self.context.as_ref(), || Event::CommitHold(HoldEvent { bytes }));
+            }
+        }
+    }
+
+    fn output(&mut self) {
+        if !self.output {
+            self.output = true;
+            self.recorder.output();
+        }
+    }
+
+    fn read_frames(&mut self) {
+        // Borrowed apart, so that a frame can lie in the decoder while everything else changes.
+        let Self { form: Form::Frames { decoder, reader }, recorder, context, settings, output, fault, .. } = self else { return };
+        let (mut frames, mut progress) = (0, 0);
+        loop {
+            let frame = match decoder.next_frame() {
+                Ok(Some(frame)) => frame,
+                Ok(None) => break,
+                Err(EventTooLarge { limit }) => {
+                    Context::emit(context.as_ref(), || Event::StreamFrame(FrameEvent { fault: FrameFault::TooLarge, bytes: limit as u64 }));
+                    *fault = Some(before_output(FailureKind::EventTooLarge));
+                    break;
+                }
+            };
+            frames += 1;
+            let read = read_frame(&frame, reader, settings.malformed, context.as_ref());
+            let Some(reading) = read else {
+                decoder.drop_last();
+                continue;
+            };
+            progress += u64::from(reading.progress);
+            let (keep, failure) = take_note(reading, recorder, output, &frame);
+            if !keep {
+                decoder.drop_last();
+            }
+            if let Some(failure) = failure {
+                *fault = Some(failure);
+                break;
+            }
+        }
+        recorder.count(frames, progress);
+    }
+
+    /// Bytes that may leave.
+    pub(super) fn release(&mut self) -> Option<Bytes> {
+        match &mut self.form {
+            Form::Frames { decoder, .. } => decoder.release(),
+            Form::Open(next) => next.take(),
+            Form::Unknown(_) | Form::Document(_) => None,
+        }
+    }
+
+    /// The failure that ends the body, once all bytes before it have left.
+    pub(super) fn take_fault(&mut self) -> Option<Failure> {
+        let fault = self.fault.take()?;
+        self.recorder.end(if fault.kind() == FailureKind::Truncated { Ending::Truncated } else { Ending::Failed });
+        Some(self.in_phase(fault))
+    }
+
+    fn in_phase(&self, failure: Failure) -> Failure {
+        failure.with_phase(if self.output { Phase::AfterOutput } else { Phase::BeforeOutput })
+    }
+
+    /// The transport failed. A provider that hangs up rudely after the finish has still said everything: that is a clean end.
+    pub(super) fn broke(&mut self, failure: Failure) -> Option<Failure> {
+        if self.finished() {
+            self.recorder.end(Ending::Complete);
+            return None;
+        }
+        self.recorder.end(Ending::Failed);
+        Some(self.in_phase(failure))
+    }
+
+    /// The body came to its end.
+    pub(super) fn finish(&mut self) {
+        if self.fault.is_some() {
+            return;
+        }
+        match &mut self.form {
+            Form::Unknown(_) => self.fault = Some(before_output(FailureKind::EmptyReply)),
+            Form::Open(_) => {
+                self.recorder.end(Ending::Complete);
+            }
+            Form::Document(held) => {
+                let document = held.split().freeze();
+                let reading = read_document(self.dialect, &document);
+                if let Some(usage) = &reading.usage {
+                    self.recorder.usage(usage);
+                }
+                match reading.fault {
+                    Some(fault) => self.fault = Some(fault.failure),
+                    None => {
+                        if let Some(reason) = reading.finish {
+                            self.recorder.finish(reason);
+                        }
+                        self.recorder.terminal();
+                        self.recorder.count(1, 1);
+                        self.output();
+                        self.recorder.end(Ending::Complete);
+                        self.form = Form::Open(Some(document));
+                    }
+                }
+            }
+            Form::Frames { decoder, reader } => {
+                let tail_is_whole = match decoder.finish() {
+                    None => true,
+                    Some(frame) => {
+                        let whole = is_whole_tail(&frame) || reader.finished();
+                        if whole {
+                            let reading = reader.read(&frame);
+                            self.recorder.count(1, u64::from(reading.progress));
+                            let (keep, failure) = take_note(reading, &mut self.recorder, &mut self.output, &frame);
+                            self.fault = failure;
+                            keep
+                        } else {
+                            false
+                        }
+                    }
+                };
+                if !tail_is_whole {
+                    decoder.drop_last();
+                }
+                if self.fault.is_some() {
+                    return;
+                }
+                match reader.end(decoder.stray()) {
+                    StreamEnd::Complete => {
+                        let failed = self.recorder.record().error().is_some();
+                        self.recorder.end(if failed { Ending::Failed } else { Ending::Complete });
+                    }
+                    StreamEnd::Failed(failure) => self.fault = Some(failure),
+                }
+            }
+        }
+    }
+
+    /// Whether everything that must come has come.
+    fn finished(&self) -> bool {
+        matches!(&self.form, Form::Frames { reader, .. } if reader.finished())
+    }
+
+    /// Whether bytes or a failure wait to leave.
+    pub(super) fn has_more(&self) -> bool {
+        self.fault.is_some()
+            || match &self.form {
+                Form::Unknown(held) | Form::Document(held) => !held.is_empty(),
+                Form::Frames { decoder, .. } => decoder.has_released(),
+                Form::Open(next) => next.is_some(),
+            }
+    }
+
+    /// How many bytes are held.
+    pub(super) fn held(&self) -> usize {
+        match &self.form {
+            Form::Unknown(held) | Form::Document(held) => held.len(),
+            Form::Frames { decoder, .. } => decoder.held(),
+            Form::Open(next) => next.as_ref().map_or(0, Bytes::len),
+        }
+    }
+
+    /// Whether as many bytes leave as come: frames may be dropped, documents are not.
+    pub(super) fn keeps_length(&self) -> bool {
+        !self.stream && !matches!(self.form, Form::Frames { .. })
+    }
+
+    /// The body was dropped before its end.
+    pub(super) fn dropped(&mut self) {
+        self.recorder.end(if self.finished() { Ending::Complete } else { Ending::Cancelled });
+    }
+}
+
+fn before_output(kind: FailureKind) -> Failure {
+    Failure::new(kind).with_phase(Phase::BeforeOutput)
+}
+
+/// Reads one frame; `None` if it is cut short and is to be left out.
+fn read_frame(frame: &Frame<'_>, reader: &mut StreamReader, malformed: Malformed, context: Option<&Context>) -> Option<Reading> {
+    if frame.data.as_deref().is_some_and(is_cut_short) {
+        let fault = if malformed == Malformed::Pass { FrameFault::MalformedPassed } else { FrameFault::MalformedDropped };
+        let bytes = frame.raw.len() as u64;
+        Context::emit(context, || Event::StreamFrame(FrameEvent { fault, bytes }));
+        match malformed {
+            Malformed::Pass => {}
+            Malformed::Drop => return None,
+            Malformed::Fail => return Some(Reading::failed(before_output(FailureKind::MalformedReply))),
+        }
+    }
+    Some(reader.read(frame))
+}
+
+/// Writes a reading down. Returns whether the frame is passed on, and the failure that ends the stream after it.
+fn take_note(reading: Reading, recorder: &mut StreamRecorder, output: &mut bool, frame: &Frame<'_>) -> (bool, Option<Failure>) {
+    if let Some(usage) = &reading.usage {
+        recorder.usage(usage);
+    }
+    if reading.output && !*output {
+        *output = true;
+        recorder.output();
+    }
+    if let Some(fault) = reading.fault {
+        return if !*output {
+            // Nothing was shown: the attempt has failed, and nobody sees the frame.
+            (false, Some(fault.failure))
+        } else if fault.told {
+            recorder.error(fault.failure.kind());
+            (true, None)
+        } else {
+            // An end marker would tell the client that all is well.
+            let marker = frame.data.as_deref().is_some_and(|data| data.trim_ascii() == b"[DONE]");
+            (!marker, Some(fault.failure))
+        };
+    }
+    if let Some(reason) = reading.finish {
+        recorder.finish(reason);
+    }
+    if reading.terminal {
+        recorder.terminal();
+    }
+    (true, None)
+}
+
+/// Whether an event that lacks its blank line is whole all the same: no data, an end marker, or complete JSON.
+fn is_whole_tail(frame: &Frame<'_>) -> bool {
+    match frame.data.as_deref() {
+        None => frame.comment || frame.raw.trim_ascii().is_empty() || frame.raw.trim_ascii() == b"]",
+        Some(data) => data.trim_ascii() == b"[DONE]" || is_whole_json(data),
+    }
+}

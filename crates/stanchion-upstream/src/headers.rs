@@ -1,0 +1,111 @@
+//! Which headers pass, in both directions.
+
+use http::{
+    HeaderMap, HeaderName, HeaderValue,
+    header::{
+        ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_TYPE, SET_COOKIE, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+    },
+};
+use stanchion_core::{Candidate, Family, Secret};
+
+use crate::Unsendable;
+
+const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+const X_GOOG_API_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
+const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
+
+/// Whether a client's header stays with us.
+fn stays(name: &str) -> bool {
+    matches!(
+        name,
+        // What concerns the client's own connection only (RFC 9110, 7.6.1), and what is made anew for ours.
+        "connection" | "keep-alive" | "te" | "trailer" | "transfer-encoding" | "upgrade" | "http2-settings"
+        | "host" | "content-length" | "accept-encoding" | "expect"
+        // The client's credentials. They are for us; the candidate has its own.
+        | "authorization" | "x-api-key" | "api-key" | "x-goog-api-key" | "ocp-apim-subscription-key"
+        | "cookie" | "cookie2"
+        // What selects an account under that credential. With another credential it would be refused.
+        | "openai-organization" | "openai-project" | "x-goog-user-project"
+        // Where the client is. Cloudflare, which many providers stand behind, refuses its own headers from outside.
+        | "forwarded" | "x-real-ip" | "x-client-ip" | "true-client-ip"
+    ) || ["proxy-", "x-forwarded-", "x-stanchion-", "cf-"].iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// The headers of the provider's request, made from the client's.
+pub(crate) fn for_provider(client: HeaderMap, candidate: &Candidate) -> Result<HeaderMap, Unsendable> {
+    let connection: Vec<HeaderValue> = client.get_all(CONNECTION).iter().cloned().collect();
+    let mut headers = HeaderMap::with_capacity(client.len() + candidate.headers().len() + 4);
+    let mut kept = None;
+    for (name, value) in client {
+        // A name comes with the first of its values only.
+        if let Some(name) = name {
+            kept = (!stays(name.as_str()) && !named_in(&connection, name.as_str())).then_some(name);
+        }
+        if let Some(name) = &kept {
+            headers.append(name, value);
+        }
+    }
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
+    if candidate.family() == Family::Anthropic {
+        headers.entry(ANTHROPIC_VERSION).or_insert(HeaderValue::from_static("2023-06-01"));
+    }
+    if let Some(credential) = candidate.credential() {
+        let (name, value) = authorization(candidate.family(), credential)?;
+        headers.insert(name, value);
+    }
+    for name in candidate.headers().keys() {
+        headers.remove(name);
+    }
+    for (name, value) in candidate.headers() {
+        headers.append(name, value.clone());
+    }
+    Ok(headers)
+}
+
+fn authorization(family: Family, credential: &Secret) -> Result<(HeaderName, HeaderValue), Unsendable> {
+    let (name, value) = match family {
+        Family::Anthropic => (X_API_KEY, HeaderValue::from_str(credential.expose())),
+        Family::Gemini => (X_GOOG_API_KEY, HeaderValue::from_str(credential.expose())),
+        _ => (AUTHORIZATION, HeaderValue::try_from(format!("Bearer {}", credential.expose()))),
+    };
+    let mut value = value.map_err(|_| Unsendable::Credential)?;
+    value.set_sensitive(true);
+    Ok((name, value))
+}
+
+/// Removes from the provider's response what concerns its own connection and host only, and its cookies.
+pub(crate) fn from_provider(headers: &mut HeaderMap) {
+    const OURS: [HeaderName; 13] = [
+        CONNECTION,
+        HeaderName::from_static("keep-alive"),
+        HeaderName::from_static("proxy-connection"),
+        HeaderName::from_static("proxy-authenticate"),
+        HeaderName::from_static("proxy-authentication-info"),
+        TE,
+        TRAILER,
+        TRANSFER_ENCODING,
+        UPGRADE,
+        SET_COOKIE,
+        HeaderName::from_static("set-cookie2"),
+        HeaderName::from_static("alt-svc"),
+        HeaderName::from_static("strict-transport-security"),
+    ];
+    if headers.contains_key(CONNECTION) {
+        let connection: Vec<HeaderValue> = headers.get_all(CONNECTION).iter().cloned().collect();
+        for token in connection.iter().flat_map(tokens) {
+            headers.remove(token);
+        }
+    }
+    for name in &OURS {
+        headers.remove(name);
+    }
+}
+
+fn named_in(connection: &[HeaderValue], name: &str) -> bool {
+    connection.iter().flat_map(tokens).any(|token| token.eq_ignore_ascii_case(name))
+}
+
+pub(crate) fn tokens(value: &HeaderValue) -> impl Iterator<Item = &str> {
+    value.to_str().unwrap_or_default().split(',').map(str::trim).filter(|token| !token.is_empty())
+}

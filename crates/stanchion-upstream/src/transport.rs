@@ -1,0 +1,214 @@
+//! The transport of the house.
+
+mod body;
+mod connect;
+mod failure;
+mod future;
+mod stream;
+
+use std::{
+    fmt,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::{TokioExecutor, TokioTimer},
+};
+use rustls::{ClientConfig, RootCertStore, crypto::ring};
+use stanchion_core::Failure;
+use tower_service::Service;
+
+use self::connect::Connect;
+pub use self::{body::TransportBody, future::TransportFuture};
+
+/// Pooled HTTP/1.1 and HTTP/2 over TCP, and over TLS for `https`.
+///
+/// Cheap to clone; clones share the pool. It must be called within a Tokio runtime: each connection (not each request)
+/// is driven by a task of its own.
+///
+/// # Connections
+///
+/// Over TLS, HTTP/2 is used where the server agrees to it (ALPN), else HTTP/1.1; without TLS HTTP/1.1, unless [prior
+/// knowledge](TransportBuilder::http2_prior_knowledge) says otherwise. The roots of trust are the platform's;
+/// `SSL_CERT_FILE` and `SSL_CERT_DIR` replace them. Without any, plain `http` still works.
+///
+/// # A stale keep-alive
+///
+/// A server may close an idle connection at the very moment at which a request is written to it. So if a connection
+/// that had answered before dies before any byte of the next response, the request is sent once more, once, on a
+/// connection that is certainly fresh. That is no new attempt and nothing is told of it but a `debug` line. A fresh
+/// connection's death is a failure at once: nothing explains it away. A resend is *very likely*, not provably, the
+/// first that the provider sees.
+///
+/// # Failures
+///
+/// | what happened | kind | phase |
+/// |---|---|---|
+/// | name not found, refused, TLS handshake failed, or none of it within the connect limit | `Connect` | `Connect` |
+/// | HTTP/2 `REFUSED_STREAM`, or `GOAWAY` below the request's stream | `Unprocessed` | `Head` |
+/// | HTTP/2 `ENHANCE_YOUR_CALM` | `Overloaded`, with a hint of 1 s | `Head` |
+/// | any other broken exchange before the response head | `Transport` | `Head` |
+/// | any broken exchange after it | `Transport` | `BeforeOutput` |
+#[derive(Clone)]
+pub struct Transport(Arc<Clients>);
+
+type HttpClient = Client<Connect<HttpsConnector<HttpConnector>>, Full<Bytes>>;
+
+struct Clients {
+    pooled: HttpClient,
+    /// Keeps no connection, so each of its requests has a fresh one.
+    fresh: HttpClient,
+    http2_prior_knowledge: bool,
+}
+
+impl Transport {
+    /// A transport that is yet to be set up.
+    pub fn builder() -> TransportBuilder {
+        TransportBuilder::default()
+    }
+}
+
+impl Service<Request<Full<Bytes>>> for Transport {
+    type Response = Response<TransportBody>;
+    type Error = Failure;
+    type Future = TransportFuture;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Full<Bytes>>) -> TransportFuture {
+        TransportFuture::new(self.0.clone(), request)
+    }
+}
+
+impl fmt::Debug for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transport")
+            .field("http2_prior_knowledge", &self.0.http2_prior_knowledge)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Builds a [`Transport`].
+///
+/// | setting | default |
+/// |---|---|
+/// | [`connect_timeout`](Self::connect_timeout) | 10 s |
+/// | [`pool_idle_timeout`](Self::pool_idle_timeout) | 90 s |
+/// | [`pool_max_idle_per_host`](Self::pool_max_idle_per_host) | 256 |
+/// | [`http2_prior_knowledge`](Self::http2_prior_knowledge) | no |
+///
+/// Fixed: `TCP_NODELAY`; TCP keep-alive after 15 s, every 15 s, 3 times; on Linux `TCP_USER_TIMEOUT` 30 s, so that a
+/// request written into a connection that a NAT has forgotten fails in 30 s and not in 15 min; an HTTP/2 ping every 20
+/// s while a stream is open, with 20 s for its answer; HTTP/2 receive windows of 512 KiB a stream and 32 MiB a
+/// connection, so that one slow reader does not hold up the others.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct TransportBuilder {
+    connect_timeout: Duration,
+    pool_idle_timeout: Duration,
+    pool_max_idle_per_host: usize,
+    http2_prior_knowledge: bool,
+}
+
+impl Default for TransportBuilder {
+    fn default() -> Self {
+        Self {
+            connect_timeout: Duration::from_secs(10),
+            pool_idle_timeout: Duration::from_secs(90),
+            pool_max_idle_per_host: 256,
+            http2_prior_knowledge: false,
+        }
+    }
+}
+
+impl TransportBuilder {
+    /// How long name lookup, TCP connect and TLS handshake may take in all. Default: 10 s.
+    pub fn connect_timeout(mut self, limit: Duration) -> Self {
+        self.connect_timeout = limit;
+        self
+    }
+
+    /// How long an idle connection is kept. Default: 90 s.
+    ///
+    /// A server that closes earlier (5 s for Node and uvicorn, 60 to 75 s for common proxies) is noticed while the
+    /// connection is idle; what is left is a race within one round trip, which the free resend covers. A shorter time
+    /// would only buy a TLS handshake after each pause of a person. 90 s stay below what forgets connections silently
+    /// (240 s and more for the clouds' NATs) and below the 400 s of large providers' edges.
+    pub fn pool_idle_timeout(mut self, limit: Duration) -> Self {
+        self.pool_idle_timeout = limit;
+        self
+    }
+
+    /// How many idle connections are kept to one scheme, host and port. Default: 256. 0: none is kept.
+    pub fn pool_max_idle_per_host(mut self, max: usize) -> Self {
+        self.pool_max_idle_per_host = max;
+        self
+    }
+
+    /// Speaks HTTP/2 to every server, without asking: for plain `http` to a server that is known to. Default: no.
+    pub fn http2_prior_knowledge(mut self, yes: bool) -> Self {
+        self.http2_prior_knowledge = yes;
+        self
+    }
+
+    /// The transport. Reads the platform's roots of trust, which takes some milliseconds.
+    pub fn build(self) -> Transport {
+        let connector = Connect::new(self.https(), self.connect_timeout);
+        Transport(Arc::new(Clients {
+            pooled: self.client(connector.clone(), self.pool_max_idle_per_host),
+            fresh: self.client(connector, 0),
+            http2_prior_knowledge: self.http2_prior_knowledge,
+        }))
+    }
+
+    fn https(&self) -> HttpsConnector<HttpConnector> {
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_keepalive(Some(Duration::from_secs(15)));
+        tcp.set_keepalive_interval(Some(Duration::from_secs(15)));
+        tcp.set_keepalive_retries(Some(3));
+        #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+        tcp.set_tcp_user_timeout(Some(Duration::from_secs(30)));
+
+        let builder = HttpsConnectorBuilder::new();
+        let builder = builder.with_provider_and_native_roots(ring::default_provider()).unwrap_or_else(|error| {
+            tracing::warn!(target: "stanchion", %error, "no roots of trust, so no https: set SSL_CERT_FILE");
+            let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+                .with_safe_default_protocol_versions()
+                .expect("the provider supports the default versions")
+                .with_root_certificates(RootCertStore::empty())
+                .with_no_client_auth();
+            HttpsConnectorBuilder::new().with_tls_config(config)
+        });
+        let builder = builder.https_or_http();
+        if self.http2_prior_knowledge {
+            builder.enable_http2().wrap_connector(tcp)
+        } else {
+            builder.enable_all_versions().wrap_connector(tcp)
+        }
+    }
+
+    fn client(&self, connector: Connect<HttpsConnector<HttpConnector>>, max_idle: usize) -> HttpClient {
+        Client::builder(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(self.pool_idle_timeout)
+            .pool_max_idle_per_host(max_idle)
+            .http2_only(self.http2_prior_knowledge)
+            .http2_initial_stream_window_size(512 * 1024)
+            .http2_initial_connection_window_size(32 * 1024 * 1024)
+            .http2_keep_alive_interval(Duration::from_secs(20))
+            .http2_keep_alive_timeout(Duration::from_secs(20))
+            .build(connector)
+    }
+}

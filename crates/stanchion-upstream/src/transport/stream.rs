@@ -1,0 +1,109 @@
+use std::{
+    io::{self, IoSlice},
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    task::{Context, Poll},
+};
+
+use hyper_util::{
+    client::legacy::connect::{Connected, Connection},
+    rt::TokioIo,
+};
+use pin_project_lite::pin_project;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// A connection as the client takes it, tracked. Tokio's side of it tells how much was read, which hyper's does not.
+pub(super) type TrackedIo<S> = TokioIo<Tracked<TokioIo<S>>>;
+
+/// What is known of one connection. Travels with it through the pool, and comes back with each response and error.
+#[derive(Debug, Clone, Default)]
+pub(super) struct History(Arc<Marks>);
+
+#[derive(Debug, Default)]
+struct Marks {
+    answered: AtomicBool,
+    silent: AtomicBool,
+}
+
+impl History {
+    /// A response head came on this connection.
+    pub(super) fn answer(&self) {
+        self.0.answered.store(true, Relaxed);
+    }
+
+    /// Whether any response head ever came.
+    pub(super) fn answered(&self) -> bool {
+        self.0.answered.load(Relaxed)
+    }
+
+    /// Whether no byte has come since the last one was written.
+    pub(super) fn silent(&self) -> bool {
+        self.0.silent.load(Relaxed)
+    }
+}
+
+pin_project! {
+    /// A connection that keeps its [`History`].
+    pub(super) struct Tracked<S> {
+        #[pin]
+        stream: S,
+        history: History,
+    }
+}
+
+impl<S> Tracked<TokioIo<S>> {
+    pub(super) fn wrap(stream: S) -> TrackedIo<S> {
+        TokioIo::new(Self { stream: TokioIo::new(stream), history: History::default() })
+    }
+}
+
+impl<S: Connection> Connection for Tracked<S> {
+    fn connected(&self) -> Connected {
+        self.stream.connected().extra(self.history.clone())
+    }
+}
+
+impl<S: AsyncRead> AsyncRead for Tracked<S> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.project();
+        let before = buf.filled().len();
+        let polled = this.stream.poll_read(cx, buf);
+        if buf.filled().len() > before {
+            this.history.0.silent.store(false, Relaxed);
+        }
+        polled
+    }
+}
+
+impl<S: AsyncWrite> AsyncWrite for Tracked<S> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.project();
+        this.history.0.silent.store(true, Relaxed);
+        this.stream.poll_write(cx, buf)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.project().stream.poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.project().stream.poll_shutdown(cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.project();
+        this.history.0.silent.store(true, Relaxed);
+        this.stream.poll_write_vectored(cx, bufs)
+    }
+}

@@ -1,0 +1,36 @@
+//! Ollama's native `/api/chat` and `/api/generate`.
+
+use serde_json::Value;
+use stanchion_core::FinishReason;
+
+use super::{FrameClass, Reading, State, is_filled, usage};
+
+pub(super) fn parse(state: &mut State, line: &Value) -> Reading {
+    let mut reading = Reading::of(FrameClass::Meta);
+    if has_output(line) {
+        reading.raise(FrameClass::Output);
+    }
+    if line.get("done").is_none() && line.get("message").is_none() && line.get("response").is_none() {
+        reading.raise(FrameClass::Unknown);
+    }
+    if line.get("done").and_then(Value::as_bool) == Some(true) {
+        reading.raise(FrameClass::Terminal);
+        reading.usage = usage::ollama(line);
+        reading.finish = state.finish(0, done_reason(line));
+    }
+    reading
+}
+
+pub(super) fn has_output(line: &Value) -> bool {
+    let message = line.get("message").and_then(Value::as_object);
+    message.is_some_and(|members| members.iter().any(|(key, value)| key != "role" && is_filled(value)))
+        || ["response", "thinking"].iter().any(|key| line.get(key).is_some_and(is_filled))
+}
+
+pub(super) fn done_reason(line: &Value) -> FinishReason {
+    match line.get("done_reason").and_then(Value::as_str) {
+        Some("length") => FinishReason::Length,
+        Some("stop") | None => FinishReason::Stop,
+        Some(_) => FinishReason::Other,
+    }
+}

@@ -1,0 +1,162 @@
+//! OpenAI Chat Completions and everything that imitates it.
+
+use std::sync::LazyLock;
+
+use memchr::{memchr, memmem::Finder};
+use serde_json::Value;
+use stanchion_core::{Dialect, FinishReason};
+
+use super::{FrameClass, Reading, State, finish_fault, is_filled, scan::Cursor, usage};
+
+static DELTA: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"delta\""));
+static FINISH: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"finish_reason\""));
+static USAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"usage\""));
+static ERROR: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"error\""));
+static GROQ: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"x_groq\""));
+static INDEX: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"index\""));
+
+/// Knows a chunk of choice 0 whose delta has text and that says nothing else: no error, no finish, no usage.
+pub(super) fn scan(data: &[u8]) -> Option<FrameClass> {
+    if data.first() != Some(&b'{') || data.last() != Some(&b'}') {
+        return None;
+    }
+    let delta = DELTA.find(data)?;
+    let mut cursor = Cursor::new(data, delta + DELTA.needle().len());
+    cursor.eat(b":")?;
+    cursor.eat(b"{")?;
+    let (text_from, text_to) = loop {
+        let key = cursor.key()?;
+        let mut ahead = cursor;
+        let text = if ahead.eat(b"null").is_some() { None } else { Some(ahead.string()?.0) };
+        match key {
+            b"content" | b"reasoning_content" | b"reasoning" | b"refusal" => {
+                if let Some(text) = text.filter(|text| !text.is_empty()) {
+                    break (ahead.at() - 1 - text.len(), ahead.at());
+                }
+            }
+            b"role" => {}
+            _ => return None,
+        }
+        cursor = ahead;
+        cursor.eat(b",")?;
+    };
+    // Outside of the text: anything but nulls sends the frame to the parser, and so does any escape, which could hide a key.
+    let plain = [&data[..text_from], &data[text_to..]].into_iter().all(|part| {
+        memchr(b'\\', part).is_none()
+            && ERROR.find(part).is_none()
+            && GROQ.find(part).is_none()
+            && every_value_is(&FINISH, part, b"null")
+            && every_value_is(&USAGE, part, b"null")
+            && every_value_is(&INDEX, part, b"0")
+    });
+    plain.then_some(FrameClass::Output)
+}
+
+/// Whether each occurrence of a key has exactly this plain value.
+fn every_value_is(key: &Finder<'_>, text: &[u8], value: &[u8]) -> bool {
+    key.find_iter(text).all(|found| {
+        let mut cursor = Cursor::new(text, found + key.needle().len());
+        cursor.eat(b":").is_some() && cursor.eat(value).is_some() && matches!(text.get(cursor.at()), Some(b',' | b'}' | b' '))
+    })
+}
+
+pub(super) fn parse(state: &mut State, chunk: &Value) -> Reading {
+    let mut reading = Reading::of(FrameClass::Meta);
+    if let Some(counts) = chunk.get("usage").and_then(usage::openai) {
+        reading.usage = Some(counts);
+    }
+    if let Some(groq) = chunk.get("x_groq") {
+        if let Some(told) = groq.get("error").filter(|error| is_filled(error)) {
+            let text = told.as_str().unwrap_or("stream stopped early");
+            let failure = stanchion_core::Failure::new(stanchion_core::FailureKind::ServerError)
+                .with_phase(stanchion_core::Phase::BeforeOutput)
+                .with_message(text);
+            return Reading::fault(failure, false);
+        }
+        if reading.usage.is_none() {
+            reading.usage = groq.get("usage").and_then(usage::openai);
+        }
+    }
+    let Some(choices) = chunk.get("choices").and_then(Value::as_array) else {
+        // No chunk that we know. Bare ids and usage are harmless; anything else might be an answer.
+        if reading.usage.is_some() {
+            reading.raise(FrameClass::Usage);
+            return reading;
+        }
+        return Reading { usage: reading.usage, ..Reading::of(FrameClass::Unknown) };
+    };
+    for choice in choices {
+        let index = choice.get("index").and_then(Value::as_u64).unwrap_or(0);
+        if choice.get("delta").or(choice.get("message")).is_some_and(has_output) || choice.get("text").is_some_and(is_filled) {
+            reading.raise(FrameClass::Output);
+        }
+        if reading.usage.is_none() {
+            reading.usage = choice.get("usage").and_then(usage::openai);
+        }
+        let annotates = choice.get("delta").is_none() && choice.get("content_filter_results").is_some();
+        if !annotates {
+            state.open(index);
+        }
+        // DashScope writes the string "null" while a choice is open.
+        let Some(reason) = choice.get("finish_reason").and_then(Value::as_str).filter(|reason| !reason.is_empty() && *reason != "null") else {
+            continue;
+        };
+        // OpenRouter hides a fault of the provider behind a benign reason.
+        let native = choice.get("native_finish_reason").and_then(Value::as_str).unwrap_or("");
+        if let Some(failure) = finish_fault(Dialect::OpenAiChat, reason).or_else(|| finish_fault(Dialect::OpenAiChat, native)) {
+            let mut fault = Reading::fault(failure, false);
+            fault.output = reading.output;
+            fault.usage = reading.usage;
+            return fault;
+        }
+        reading.raise(FrameClass::Finish);
+        if let Some(reason) = state.finish(index, finish_reason(reason)) {
+            reading.finish = Some(reason);
+        }
+    }
+    if reading.usage.is_some() {
+        reading.raise(FrameClass::Usage);
+    }
+    reading
+}
+
+/// Whether a delta or message holds anything that a client could show or act on.
+pub(super) fn has_output(delta: &Value) -> bool {
+    let Some(members) = delta.as_object() else { return false };
+    members.iter().any(|(key, value)| match key.as_str() {
+        "role" | "obfuscation" | "name" | "id" => false,
+        "tool_calls" => value.as_array().is_some_and(|calls| calls.iter().any(is_tool_output)),
+        "function_call" => is_tool_output(value),
+        // A part of a list has a type even when it has no text.
+        "content" | "reasoning_details" if value.is_array() => value.as_array().is_some_and(|parts| parts.iter().any(has_text)),
+        _ => is_filled(value),
+    })
+}
+
+/// A tool call's name or any piece of its arguments; an index and an id alone are structure.
+fn is_tool_output(call: &Value) -> bool {
+    let Some(members) = call.as_object() else { return false };
+    let told = |value: &Value| ["name", "arguments", "input"].iter().any(|key| value.get(key).is_some_and(is_filled));
+    told(call) || members.values().any(told)
+}
+
+fn has_text(part: &Value) -> bool {
+    match part {
+        Value::String(text) => !text.is_empty(),
+        Value::Object(members) => {
+            members.iter().any(|(key, value)| !matches!(key.as_str(), "type" | "index" | "id" | "format") && (value.is_string() && is_filled(value) || has_text(value)))
+        }
+        Value::Array(parts) => parts.iter().any(has_text),
+        _ => false,
+    }
+}
+
+pub(super) fn finish_reason(reason: &str) -> FinishReason {
+    match reason {
+        "stop" | "eos" | "end_turn" | "stop_sequence" => FinishReason::Stop,
+        "length" | "max_tokens" | "model_length" | "model_context_window_exceeded" => FinishReason::Length,
+        "tool_calls" | "function_call" | "tool_use" => FinishReason::ToolCalls,
+        "content_filter" | "sensitive" | "safety" | "refusal" => FinishReason::ContentFilter,
+        _ => FinishReason::Other,
+    }
+}

@@ -1,0 +1,210 @@
+//! The scan and the parse agree on every frame, plain or strange.
+
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+use super::*;
+
+/// Text that looks like what a scan searches for.
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        Just(String::new()),
+        "[a-z世😀 ]{0,12}",
+        prop::sample::select(vec![
+            "\"error\":{\"message\":\"x\"}",
+            "\"finish_reason\":\"stop\"",
+            "\\\"usage\\\":{}",
+            "{\"delta\":{\"content\":\"x\"}}",
+            "\"",
+            "\\",
+            "}]}",
+            "\u{0}\u{1f}",
+            "finish_reason",
+        ])
+        .prop_map(str::to_owned),
+    ]
+}
+
+fn maybe<T: std::fmt::Debug + Clone>(value: impl Strategy<Value = T>) -> impl Strategy<Value = Option<T>> {
+    prop::option::weighted(0.3, value)
+}
+
+/// Members in the order given: serde_json keeps a map sorted, and order is what a scan depends on.
+fn object(members: Vec<(String, Value)>) -> String {
+    let members: Vec<String> = members.into_iter().map(|(key, value)| format!("{}:{value}", Value::from(key))).collect();
+    format!("{{{}}}", members.join(","))
+}
+
+fn extra() -> impl Strategy<Value = (String, Value)> {
+    (
+        prop::sample::select(vec!["obfuscation", "logprobs", "native_finish_reason", "content_filter_results", "service_tier", "index", "usage", "error", "finish_reason"]),
+        prop_oneof![
+            Just(Value::Null),
+            text().prop_map(Value::from),
+            (0..3u64).prop_map(Value::from),
+            Just(json!({"content": "x", "finish_reason": "stop"})),
+            Just(json!([])),
+            Just(json!({"prompt_tokens": 3})),
+        ],
+    )
+        .prop_map(|(key, value)| (key.to_owned(), value))
+}
+
+fn delta() -> impl Strategy<Value = String> {
+    prop::collection::vec(
+        prop_oneof![
+            text().prop_map(|text| ("content".to_owned(), Value::from(text))),
+            text().prop_map(|text| ("reasoning_content".to_owned(), Value::from(text))),
+            text().prop_map(|text| ("refusal".to_owned(), Value::from(text))),
+            Just(("role".to_owned(), json!("assistant"))),
+            Just(("content".to_owned(), Value::Null)),
+            text().prop_map(|text| ("tool_calls".to_owned(), json!([{"index": 0, "function": {"arguments": text}}]))),
+            text().prop_map(|text| ("tool_calls".to_owned(), json!([{"index": 1, "id": "c", "function": {"name": text}}]))),
+        ],
+        0..4,
+    )
+    .prop_map(|members| {
+        let mut seen = std::collections::HashSet::new();
+        object(members.into_iter().filter(|(key, _)| seen.insert(key.clone())).collect())
+    })
+}
+
+fn chat_frame() -> impl Strategy<Value = String> {
+    (delta(), maybe(0..3u64), prop_oneof![Just("null".to_owned()), Just("\"stop\"".to_owned()), Just("\"length\"".to_owned())], prop::collection::vec(extra(), 0..3), maybe(extra()), any::<bool>())
+        .prop_map(|(delta, index, finish, extras, in_choice, spaced)| {
+            let mut choice = Vec::new();
+            if let Some(index) = index {
+                choice.push(format!("\"index\":{index}"));
+            }
+            choice.push(format!("\"delta\":{delta}"));
+            choice.push(format!("\"finish_reason\":{finish}"));
+            if let Some((key, value)) = in_choice.filter(|(key, _)| key != "finish_reason" && key != "index") {
+                choice.push(format!("\"{key}\":{value}"));
+            }
+            let mut top = vec!["\"id\":\"c1\"".to_owned(), format!("\"choices\":[{{{}}}]", choice.join(","))];
+            let mut seen = std::collections::HashSet::new();
+            top.extend(extras.into_iter().filter(|(key, _)| seen.insert(key.clone())).map(|(key, value)| format!("\"{key}\":{value}")));
+            if spaced {
+                format!("{{ {} }}", top.join(" , "))
+            } else {
+                format!("{{{}}}", top.join(","))
+            }
+        })
+}
+
+fn anthropic_frame() -> impl Strategy<Value = String> {
+    let delta = prop_oneof![
+        text().prop_map(|text| json!({"type": "text_delta", "text": text})),
+        text().prop_map(|text| json!({"type": "thinking_delta", "thinking": text})),
+        text().prop_map(|text| json!({"type": "input_json_delta", "partial_json": text})),
+        text().prop_map(|text| json!({"type": "signature_delta", "signature": text})),
+        Just(json!({"type": "citations_delta", "citation": {}})),
+    ];
+    (delta, prop::sample::select(vec!["content_block_delta", "content_block_stop", "message_delta", "ping"]), 0..3u64, maybe(extra())).prop_map(|(delta, kind, index, more)| {
+        // serde_json sorts the members of the delta, so "type" is written first by hand, as the provider does.
+        let members = delta.as_object().unwrap();
+        let mut inner = vec![("type".to_owned(), members["type"].clone())];
+        inner.extend(members.iter().filter(|(key, _)| *key != "type").map(|(key, value)| (key.clone(), value.clone())));
+        let mut top = vec![format!("\"type\":\"{kind}\""), format!("\"index\":{index}"), format!("\"delta\":{}", object(inner))];
+        if let Some((key, value)) = more.filter(|(key, _)| key != "index") {
+            top.push(format!("\"{key}\":{value}"));
+        }
+        format!("{{{}}}", top.join(","))
+    })
+}
+
+fn responses_frame() -> impl Strategy<Value = String> {
+    (
+        prop::sample::select(vec!["response.output_text.delta", "response.reasoning_text.delta", "response.function_call_arguments.delta", "response.output_text.done", "response.in_progress"]),
+        text(),
+        maybe(extra()),
+        any::<bool>(),
+    )
+        .prop_map(|(kind, text, more, type_last)| {
+            let mut top = vec![format!("\"item_id\":\"i\""), "\"output_index\":0".to_owned(), format!("\"delta\":{}", Value::from(text))];
+            if let Some((key, value)) = more {
+                top.push(format!("\"{key}\":{value}"));
+            }
+            top.insert(if type_last { top.len() } else { 0 }, format!("\"type\":\"{kind}\""));
+            format!("{{{}}}", top.join(","))
+        })
+}
+
+/// All that a layer acts on.
+fn meaning(reading: &Reading) -> (bool, bool, Option<FinishReason>, Option<Usage>, bool, Option<(FailureKind, bool)>) {
+    let fault = reading.fault.as_ref().map(|fault| (fault.failure.kind(), fault.told));
+    (reading.output, reading.progress, reading.finish, reading.usage, reading.terminal, fault)
+}
+
+fn agrees(dialect: Dialect, data: &str) -> Result<(), TestCaseError> {
+    let mut scanning = StreamReader::new(dialect);
+    let Some(class) = scanning.scan(None, data.as_bytes()) else { return Ok(()) };
+    let parsed = StreamReader::new(dialect).parse(None, data.as_bytes());
+    prop_assert_eq!(meaning(&Reading::of(class)), meaning(&parsed), "{}", data);
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn on_chat_chunks(data in chat_frame()) {
+        agrees(Chat, &data)?;
+        // What was opened and finished is the same as well.
+        let (mut scanning, mut parsing) = (StreamReader::new(Chat), StreamReader::new(Chat));
+        scanning.read_data(None, data.as_bytes());
+        let reading = parsing.parse(None, data.as_bytes());
+        parsing.remember(&reading);
+        prop_assert_eq!(scanning.finished(), parsing.finished());
+    }
+
+    #[test]
+    fn on_anthropic_events(data in anthropic_frame()) {
+        agrees(Anthropic, &data)?;
+    }
+
+    #[test]
+    fn on_responses_events(data in responses_frame()) {
+        agrees(Responses, &data)?;
+    }
+
+    #[test]
+    fn on_any_text(data in "[{}\\[\\]\",:a-z\\\\ ]{0,80}") {
+        for dialect in [Chat, Anthropic, Responses, Gemini, Ollama] {
+            agrees(dialect, &data)?;
+            let _ = StreamReader::new(dialect).read_data(None, data.as_bytes());
+        }
+    }
+}
+
+#[test]
+fn plain_deltas_are_known_by_a_scan() {
+    for (dialect, data) in [
+        (Chat, r#"{"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"Hi"},"logprobs":null,"finish_reason":null}],"usage":null}"#),
+        (Chat, r#"{"id": "c1", "choices": [{"index": 0, "delta": {"content": "\u4f60 \"quoted\""}, "finish_reason": null}]}"#),
+        (Chat, r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":null,"reasoning_content":"hm"},"finish_reason":null}],"obfuscation":"Zk"}"#),
+        (Anthropic, r#"{"type":"content_block_delta","index":12,"delta":{"type":"text_delta","text":"Hello"}}"#),
+        (Anthropic, r#"{"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": "{\"a"}}"#),
+        (Responses, r#"{"type":"response.output_text.delta","item_id":"msg_1","output_index":0,"content_index":0,"delta":"Hi","sequence_number":9}"#),
+    ] {
+        assert_eq!(StreamReader::new(dialect).scan(None, data.as_bytes()), Some(C::Output), "{data}");
+    }
+}
+
+#[test]
+fn what_could_be_more_than_a_delta_is_parsed() {
+    let mut members = Map::new();
+    members.insert("x".into(), Value::Null);
+    for data in [
+        r#"{"choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":"stop"}]}"#,
+        r#"{"choices":[{"index":1,"delta":{"content":"Hi"},"finish_reason":null}]}"#,
+        r#"{"choices":[{"index":0,"delta":{"content":"Hi"}}],"usage":{"prompt_tokens":1}}"#,
+        r#"{"choices":[{"index":0,"delta":{"content":"Hi"}}],"error":{"message":"x"}}"#,
+        r#"{"choices":[{"index":0,"delta":{"content":"Hi"}}],"err\u006fr":{"message":"x"}}"#,
+        r#"{"choices":[{"index":0,"delta":{"content":""}}]}"#,
+        r#"{"choices":[{"index":0,"delta":{"content":"Hi"}}],"x_groq":{"usage":{"prompt_tokens":1}}}"#,
+        r#"{"choices":[{"index":0,"delta":{"content":"Hi"}}]"#,
+    ] {
+        assert_eq!(StreamReader::new(Chat).scan(None, data.as_bytes()), None, "{data}");
+    }
+}

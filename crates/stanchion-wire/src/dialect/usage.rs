@@ -1,0 +1,82 @@
+//! Token counts, normalised: fresh input apart from what the cache read and wrote, reasoning within the output. Missing stays missing.
+
+use serde_json::Value;
+use stanchion_core::Usage;
+
+fn count(value: &Value, key: &str) -> Option<u64> {
+    value.get(key).and_then(|count| count.as_u64().or_else(|| count.as_f64().filter(|count| *count >= 0.0).map(|count| count as u64)))
+}
+
+fn some(usage: Usage) -> Option<Usage> {
+    (!usage.is_empty()).then_some(usage)
+}
+
+/// OpenAI Chat and Responses, and the many that imitate them.
+pub(super) fn openai(value: &Value) -> Option<Usage> {
+    let prompt = count(value, "prompt_tokens").or_else(|| count(value, "input_tokens"));
+    let completion = count(value, "completion_tokens").or_else(|| count(value, "output_tokens"));
+    let details = ["prompt_tokens_details", "input_tokens_details", "prompt_token_details"].iter().find_map(|key| value.get(key)).unwrap_or(&Value::Null);
+    let cache_read = count(details, "cached_tokens")
+        .or_else(|| count(value, "cached_tokens"))
+        .or_else(|| count(value, "prompt_cache_hit_tokens"))
+        .or_else(|| count(value, "num_cached_tokens"))
+        .or_else(|| count(value, "cache_read_input_tokens"));
+    let cache_write = count(details, "cache_write_tokens")
+        .or_else(|| count(details, "cache_creation_input_tokens"))
+        .or_else(|| count(value, "cache_creation_input_tokens"));
+    let reasoning = ["completion_tokens_details", "output_tokens_details"]
+        .iter()
+        .find_map(|key| value.get(key))
+        .and_then(|details| count(details, "reasoning_tokens"));
+    let cached = cache_read.unwrap_or(0).saturating_add(cache_write.unwrap_or(0));
+    // Where more was cached than sent, the count of the prompt excludes the cache (xAI).
+    let input = prompt.map(|prompt| if cached > prompt { prompt } else { prompt - cached });
+    let output = completion.map(|completion| match (reasoning, prompt, count(value, "total_tokens")) {
+        // xAI leaves reasoning out of the completion; its total gives it away.
+        (Some(reasoning), Some(prompt), Some(total)) if reasoning > 0 && total == prompt.saturating_add(completion).saturating_add(reasoning) => {
+            completion + reasoning
+        }
+        _ => completion,
+    });
+    some(Usage { input, cache_read, cache_write, output, reasoning, ..Usage::default() })
+}
+
+/// Anthropic: the input count excludes what the cache read and wrote.
+pub(super) fn anthropic(value: &Value) -> Option<Usage> {
+    let split = value.get("cache_creation").unwrap_or(&Value::Null);
+    let (short, long) = (count(split, "ephemeral_5m_input_tokens"), count(split, "ephemeral_1h_input_tokens"));
+    some(Usage {
+        input: count(value, "input_tokens"),
+        cache_read: count(value, "cache_read_input_tokens"),
+        cache_write: count(value, "cache_creation_input_tokens").or_else(|| match (short, long) {
+            (None, None) => None,
+            (short, long) => Some(short.unwrap_or(0).saturating_add(long.unwrap_or(0))),
+        }),
+        cache_write_5m: short,
+        cache_write_1h: long,
+        output: count(value, "output_tokens"),
+        reasoning: value.get("output_tokens_details").and_then(|details| count(details, "thinking_tokens")),
+    })
+}
+
+/// Gemini: thoughts are counted beside the candidates, what tools fed back beside the prompt.
+pub(super) fn gemini(value: &Value) -> Option<Usage> {
+    let cache_read = count(value, "cachedContentTokenCount");
+    let prompt = count(value, "promptTokenCount").map(|prompt| prompt.saturating_add(count(value, "toolUsePromptTokenCount").unwrap_or(0)));
+    let (candidates, thoughts) = (count(value, "candidatesTokenCount"), count(value, "thoughtsTokenCount"));
+    some(Usage {
+        input: prompt.map(|prompt| prompt.saturating_sub(cache_read.unwrap_or(0))),
+        cache_read,
+        output: match (candidates, thoughts) {
+            (None, None) => None,
+            (candidates, thoughts) => Some(candidates.unwrap_or(0).saturating_add(thoughts.unwrap_or(0))),
+        },
+        reasoning: thoughts,
+        ..Usage::default()
+    })
+}
+
+/// Ollama's native counts.
+pub(super) fn ollama(value: &Value) -> Option<Usage> {
+    some(Usage { input: count(value, "prompt_eval_count"), output: count(value, "eval_count"), ..Usage::default() })
+}

@@ -1,0 +1,34 @@
+//! Requests: where they were sent, which model they name, whether they ask for a stream, and where they go on to.
+//!
+//! | step | function |
+//! |---|---|
+//! | a path into the dialect that is spoken there | [`route`] |
+//! | a body into the model and the stream flag, checked to be one JSON object | [`peek`] |
+//! | another model name into the body, every other byte unchanged | [`replace_model`] |
+//! | a candidate's base URL into the provider's URI for the call | [`target`] |
+//!
+//! ```
+//! use bytes::Bytes;
+//! use stanchion_core::Dialect;
+//! use stanchion_wire::request;
+//!
+//! let route = request::route("/v1/chat/completions").unwrap();
+//! assert_eq!(route.dialect, Dialect::OpenAiChat);
+//!
+//! let body = Bytes::from_static(br#"{"model": "fast", "stream": true, "messages": [{"content": "\u00e9"}]}"#);
+//! let peek = request::peek(route.dialect, &body).unwrap();
+//! assert_eq!((peek.model.as_deref(), peek.stream), (Some("fast"), true));
+//!
+//! let sent = request::replace_model(&body, "gpt-x");
+//! assert_eq!(sent, br#"{"model": "gpt-x", "stream": true, "messages": [{"content": "\u00e9"}]}"#[..]);
+//! ```
+
+mod model;
+mod peek;
+mod route;
+mod target;
+
+pub use model::replace_model;
+pub use peek::{BadRequest, Peek, peek};
+pub use route::{Route, route};
+pub use target::{BadTarget, target};

@@ -1,0 +1,300 @@
+use std::{error::Error, fmt};
+
+use bytes::Bytes;
+use http::Uri;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use stanchion_core::{Call, Dialect};
+
+/// What of a path segment is escaped: everything but RFC 3986's unreserved characters.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Query keys that carry a client's credential.
+const CREDENTIALS: [&str; 7] = [
+    "key",
+    "api_key",
+    "api-key",
+    "apikey",
+    "access_token",
+    "oauth_token",
+    "subscription-key",
+];
+
+/// Why there is no URI for a call. `Display` names the problem and never quotes the URL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BadTarget {
+    /// The base URL does not begin with `http://` or `https://` and a host.
+    NotAbsolute,
+    /// The base URL holds a user name or password.
+    UserInfo,
+    /// The base URL holds what no URL may hold.
+    Invalid,
+    /// The path wants a model, and neither candidate nor client names one.
+    NoModel,
+    /// The dialect has no path here.
+    Dialect(Dialect),
+}
+
+impl fmt::Display for BadTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAbsolute => f.write_str("the base URL does not begin with http:// or https:// and a host"),
+            Self::UserInfo => f.write_str("the base URL holds a user name or password: set a credential instead"),
+            Self::Invalid => f.write_str("the base URL is not a valid URL"),
+            Self::NoModel => f.write_str("the path wants a model, and neither candidate nor client names one"),
+            Self::Dialect(dialect) => write!(f, "no path is known for the dialect {dialect}"),
+        }
+    }
+}
+
+impl Error for BadTarget {}
+
+/// The provider's URI for a call: the candidate's base URL, the path of the call's dialect, and the query.
+///
+/// `client` is the client's own URI. Of it counts the query, and for Ollama whether it ends in `/api/generate`; the
+/// rest follows from the call. `model` is the candidate's; without one, the client's own is asked for.
+///
+/// | family | base URL, as the provider's client library takes it | what is put behind it |
+/// |---|---|---|
+/// | OpenAI | `https://api.openai.com/v1` | `/chat/completions`, `/responses`, `/embeddings` |
+/// | Anthropic | `https://api.anthropic.com`; a trailing `/v1` is tolerated | `/v1/messages` |
+/// | Gemini | `https://generativelanguage.googleapis.com` | `/v1beta/models/{model}:generateContent`, or `:stream…` |
+/// | Gemini | one that ends in a version or `/publishers/google` (Vertex) | `/models/{model}:…` |
+/// | Ollama | `http://localhost:11434` | `/api/chat`, `/api/generate` |
+///
+/// Trailing slashes of the base URL do not count. Its own query (Azure's `api-version`) comes first and wins over the
+/// client's; the rest of the client's query is kept as it is, except for credentials (`key`, `api_key`, `access_token`
+/// and their like).
+pub fn target(call: &Call, client: &Uri, base_url: &str, model: Option<&str>) -> Result<Uri, BadTarget> {
+    let base = base_url.trim();
+    let base = base.split_once('#').map_or(base, |(base, _)| base);
+    let (base, own_query) = base.split_once('?').unwrap_or((base, ""));
+    let base = base.trim_end_matches('/');
+    let path = base_path(base)?;
+
+    let mut uri = String::with_capacity(base_url.len() + 64 + client.query().map_or(0, str::len));
+    uri.push_str(base);
+    match call.dialect {
+        Dialect::OpenAiChat => uri.push_str("/chat/completions"),
+        Dialect::OpenAiResponses => uri.push_str("/responses"),
+        Dialect::OpenAiEmbeddings => uri.push_str("/embeddings"),
+        Dialect::AnthropicMessages if path.ends_with("/v1") => uri.push_str("/messages"),
+        Dialect::AnthropicMessages => uri.push_str("/v1/messages"),
+        Dialect::GeminiGenerateContent => {
+            let model = model.or(call.model.as_deref()).ok_or(BadTarget::NoModel)?;
+            if !["/v1", "/v1beta", "/v1alpha", "/publishers/google"]
+                .iter()
+                .any(|end| path.ends_with(end))
+            {
+                uri.push_str("/v1beta");
+            }
+            uri.push_str("/models/");
+            uri.extend(utf8_percent_encode(
+                model.strip_prefix("models/").unwrap_or(model),
+                SEGMENT,
+            ));
+            uri.push_str(if call.stream {
+                ":streamGenerateContent"
+            } else {
+                ":generateContent"
+            });
+        }
+        Dialect::Ollama if client.path().ends_with("/api/generate") => uri.push_str("/api/generate"),
+        Dialect::Ollama => uri.push_str("/api/chat"),
+        other => return Err(BadTarget::Dialect(other)),
+    }
+    push_query(&mut uri, own_query, client.query().unwrap_or_default());
+    Uri::from_maybe_shared(Bytes::from(uri)).map_err(|_| BadTarget::Invalid)
+}
+
+/// The path of a base URL, which must be absolute and without user information.
+fn base_path(base: &str) -> Result<&str, BadTarget> {
+    let (scheme, rest) = base.split_once("://").ok_or(BadTarget::NotAbsolute)?;
+    if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
+        return Err(BadTarget::NotAbsolute);
+    }
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    if authority.is_empty() {
+        return Err(BadTarget::NotAbsolute);
+    }
+    if authority.contains('@') {
+        return Err(BadTarget::UserInfo);
+    }
+    Ok(path)
+}
+
+fn push_query(uri: &mut String, own: &str, client: &str) {
+    let kept =
+        pairs(client).filter(|pair| !is_credential(key(pair)) && !pairs(own).any(|other| key(other) == key(pair)));
+    let mut separator = '?';
+    for pair in pairs(own).chain(kept) {
+        uri.push(separator);
+        uri.push_str(pair);
+        separator = '&';
+    }
+}
+
+fn key(pair: &str) -> &str {
+    pair.split_once('=').map_or(pair, |(key, _)| key)
+}
+
+fn pairs(query: &str) -> impl Iterator<Item = &str> {
+    query.split('&').filter(|pair| !pair.is_empty())
+}
+
+fn is_credential(key: &str) -> bool {
+    let key = percent_decode_str(key).decode_utf8_lossy();
+    CREDENTIALS
+        .iter()
+        .any(|credential| credential.eq_ignore_ascii_case(&key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(dialect: Dialect, client: &str, base: &str) -> String {
+        let call = Call::new(dialect, true).with_model("asked");
+        target(&call, &client.parse().unwrap(), base, Some("m"))
+            .unwrap()
+            .to_string()
+    }
+
+    #[test]
+    fn each_family_joins_as_its_own_library_does() {
+        use Dialect::{
+            AnthropicMessages, GeminiGenerateContent, Ollama, OpenAiChat, OpenAiEmbeddings, OpenAiResponses,
+        };
+        for (dialect, client, base, expected) in [
+            (
+                OpenAiChat,
+                "/v1/chat/completions",
+                "https://api.openai.com/v1",
+                "https://api.openai.com/v1/chat/completions",
+            ),
+            (
+                OpenAiResponses,
+                "/v1/responses",
+                "https://api.openai.com/v1/",
+                "https://api.openai.com/v1/responses",
+            ),
+            (
+                OpenAiEmbeddings,
+                "/v1/embeddings",
+                "https://api.openai.com/v1//",
+                "https://api.openai.com/v1/embeddings",
+            ),
+            (
+                OpenAiChat,
+                "/",
+                "https://api.deepseek.com",
+                "https://api.deepseek.com/chat/completions",
+            ),
+            (
+                AnthropicMessages,
+                "/v1/messages",
+                "https://api.anthropic.com",
+                "https://api.anthropic.com/v1/messages",
+            ),
+            (
+                AnthropicMessages,
+                "/v1/messages",
+                "https://api.anthropic.com/v1/",
+                "https://api.anthropic.com/v1/messages",
+            ),
+            (
+                AnthropicMessages,
+                "/v1/messages",
+                "https://api.z.ai/api/anthropic",
+                "https://api.z.ai/api/anthropic/v1/messages",
+            ),
+            (
+                GeminiGenerateContent,
+                "/v1beta/models/asked:streamGenerateContent?alt=sse",
+                "https://generativelanguage.googleapis.com",
+                "https://generativelanguage.googleapis.com/v1beta/models/m:streamGenerateContent?alt=sse",
+            ),
+            (
+                GeminiGenerateContent,
+                "/v1beta/models/asked:streamGenerateContent?alt=sse",
+                "https://vertex/v1/projects/p/locations/l/publishers/google",
+                "https://vertex/v1/projects/p/locations/l/publishers/google/models/m:streamGenerateContent?alt=sse",
+            ),
+            (
+                Ollama,
+                "/api/chat",
+                "http://localhost:11434",
+                "http://localhost:11434/api/chat",
+            ),
+            (
+                Ollama,
+                "/api/generate",
+                "HTTP://[::1]:11434/",
+                "http://[::1]:11434/api/generate",
+            ),
+        ] {
+            assert_eq!(at(dialect, client, base), expected);
+        }
+    }
+
+    #[test]
+    fn queries_are_joined_and_credentials_left_out() {
+        assert_eq!(
+            at(
+                Dialect::OpenAiChat,
+                "/v1/chat/completions?beta=true&api-version=old&key=hunter2&x=%20y",
+                "https://r.openai.azure.com/openai/deployments/dep?api-version=2026-01-01"
+            ),
+            "https://r.openai.azure.com/openai/deployments/dep/chat/completions?api-version=2026-01-01&beta=true&x=%20y"
+        );
+        assert_eq!(
+            at(
+                Dialect::OpenAiChat,
+                "/?k%65y=1&API_KEY=2&access_token=3&&keys=4",
+                "http://h/v1?"
+            ),
+            "http://h/v1/chat/completions?keys=4"
+        );
+        assert_eq!(
+            at(Dialect::OpenAiChat, "/?key=1", "http://h/v1#part"),
+            "http://h/v1/chat/completions"
+        );
+    }
+
+    #[test]
+    fn gemini_takes_the_candidates_model_before_the_clients() {
+        let call = Call::new(Dialect::GeminiGenerateContent, false).with_model("asked/x y");
+        let to = |model| {
+            target(&call, &Uri::from_static("/"), "http://h", model)
+                .unwrap()
+                .to_string()
+        };
+        assert_eq!(
+            to(Some("models/gemini-2.5_a~b")),
+            "http://h/v1beta/models/gemini-2.5_a~b:generateContent"
+        );
+        assert_eq!(to(None), "http://h/v1beta/models/asked%2Fx%20y:generateContent");
+        let nameless = Call::new(Dialect::GeminiGenerateContent, false);
+        assert_eq!(
+            target(&nameless, &Uri::from_static("/"), "http://h", None),
+            Err(BadTarget::NoModel)
+        );
+    }
+
+    #[test]
+    fn a_bad_base_url_is_named_and_not_quoted() {
+        let call = Call::new(Dialect::OpenAiChat, false);
+        for (base, problem) in [
+            ("", BadTarget::NotAbsolute),
+            ("hunter2.example/v1", BadTarget::NotAbsolute),
+            ("ftp://hunter2", BadTarget::NotAbsolute),
+            ("https:///hunter2", BadTarget::NotAbsolute),
+            ("https://user:hunter2@h/v1", BadTarget::UserInfo),
+            ("https://h/hunter2 x", BadTarget::Invalid),
+        ] {
+            let told = target(&call, &Uri::from_static("/"), base, None).unwrap_err();
+            assert_eq!(told, problem, "{base}");
+            assert!(!told.to_string().contains("hunter2"));
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Tower layers that keep a streamed reply from a model provider whole, bounded and explainable.
+//!
+//! Each layer is a crate of its own and stacks over any `Service<http::Request<B>, Response = http::Response<Body>>`. This crate
+//! re-exports them behind features of the same names, and has [`Onion`], which stacks them in the documented order.
+//!
+//! | layer | feature | what it does |
+//! |---|---|---|
+//! | [`edge`] | `edge` | makes requests replayable, and failures errors in the client's dialect |
+//! | [`fallback`] | `fallback` | tries candidates in order |
+//! | [`retry`] | `retry` | replays zero-output failures |
+//! | [`stream`] Commit | `stream` | holds a reply back until its first real output |
+//! | [`deadline`] Attempt | `deadline` | total, first-output and idle limits of one attempt |
+//! | [`stream`] Observe | `stream` | reads the stream once as it passes |
+//! | [`upstream`] | `upstream` | the provider's request, and the pooled transport |
+//!
+//! ```
+//! use bytes::Bytes;
+//! use http::{Request, Response, StatusCode};
+//! use http_body_util::{BodyExt, Full};
+//! use stanchion::{Onion, core::{Candidate, Candidates, Failure, Family}};
+//! use tower::{Service, ServiceExt, service_fn};
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() {
+//! // A provider that is overloaded once, and then answers. In real life: `stanchion::upstream::Upstream`.
+//! let mut answers = vec![
+//!     (200, "data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"),
+//!     (529, "{\"error\":{\"message\":\"Overloaded\",\"type\":\"overloaded_error\"}}"),
+//! ];
+//! let answers = std::sync::Arc::new(std::sync::Mutex::new(answers));
+//! let provider = service_fn(move |_: Request<Full<Bytes>>| {
+//!     let (status, body) = answers.lock().unwrap().pop().unwrap();
+//!     async move { Ok::<_, Failure>(Response::builder().status(status).body(Full::new(Bytes::from(body))).unwrap()) }
+//! });
+//!
+//! let candidates = Candidates::new([Candidate::new("primary", Family::OpenAi, "https://provider.example/v1")]);
+//! let service = Onion::standard(candidates).service(provider);
+//!
+//! let request = Request::post("/v1/chat/completions").body(Full::new(Bytes::from(r#"{"model":"m","stream":true}"#))).unwrap();
+//! let response = service.oneshot(request).await.unwrap();
+//! assert_eq!(response.status(), StatusCode::OK);
+//! assert!(response.into_body().collect().await.unwrap().to_bytes().ends_with(b"data: [DONE]\n\n"));
+//! # }
+//! ```
+
+mod onion;
+
+#[cfg(all(feature = "edge", feature = "fallback", feature = "retry", feature = "stream", feature = "deadline"))]
+pub use onion::Standard;
+pub use onion::Onion;
+pub use stanchion_core as core;
+#[cfg(feature = "deadline")]
+pub use stanchion_deadline as deadline;
+#[cfg(feature = "edge")]
+pub use stanchion_edge as edge;
+#[cfg(feature = "fallback")]
+pub use stanchion_fallback as fallback;
+#[cfg(feature = "retry")]
+pub use stanchion_retry as retry;
+#[cfg(feature = "stream")]
+pub use stanchion_stream as stream;
+#[cfg(feature = "upstream")]
+pub use stanchion_upstream as upstream;
+pub use stanchion_wire as wire;
