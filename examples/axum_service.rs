@@ -56,6 +56,9 @@ mod tests {
     fn the_readme_shows_this_very_code() {
         let example = include_str!("axum_service.rs");
         let shown = example.split("// readme: begin\n").nth(1).unwrap().split("// readme: end").next().unwrap().trim();
-        assert!(include_str!("../README.md").contains(shown), "the README's axum example differs from examples/axum_service.rs");
+        assert!(
+            include_str!("../README.md").contains(shown),
+            "the README's axum example differs from examples/axum_service.rs"
+        );
     }
 }

@@ -15,7 +15,7 @@ for name in list(os.environ):
     if name.upper().startswith(("OPENAI_", "ANTHROPIC_")) or name.upper().endswith("_PROXY"):
         del os.environ[name]
 
-# Only against a hang: the clients' own ten minutes are too long for a test. Everything else about the clients is their default.
+# Only against a hang: the clients' own ten minutes are too long for a test. All else about them is as it comes.
 LIMIT = 20.0
 
 

@@ -6,8 +6,8 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from contextlib import contextmanager
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,7 +67,9 @@ class _Ended(Exception):
 
 
 @contextmanager
-def running(provider: str, folder: Path, *, first_output: str = "3s", idle: str = "3s", keyed: bool = False) -> Iterator[Gateway]:
+def running(
+    provider: str, folder: Path, *, first_output: str = "3s", idle: str = "3s", keyed: bool = False
+) -> Iterator[Gateway]:
     """Runs `stanchion serve` in front of a provider. `keyed` lets in only those who present `CLIENT_KEY`."""
     clients = f'\n[clients.test]\nkey = "{CLIENT_KEY}"\n' if keyed else ""
 
@@ -75,7 +77,8 @@ def running(provider: str, folder: Path, *, first_output: str = "3s", idle: str 
         port = _free_port()
         config = folder / "stanchion.toml"
         config.write_text(
-            CONFIG.format(port=port, provider=provider, provider_key=PROVIDER_KEY, first_output=first_output, idle=idle) + clients
+            CONFIG.format(port=port, provider=provider, provider_key=PROVIDER_KEY, first_output=first_output, idle=idle)
+            + clients
         )
         # Its log goes to our standard error, where pytest shows it beside the test that failed.
         child = subprocess.Popen([os.environ["STANCHION"], "serve", "--config", str(config)], stdin=subprocess.DEVNULL)
@@ -100,7 +103,8 @@ def running(provider: str, folder: Path, *, first_output: str = "3s", idle: str 
 
 def _free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as free:
-        return free.getsockname()[1]
+        port: int = free.getsockname()[1]
+        return port
 
 
 def _wait_until_ready(child: subprocess.Popen[bytes], url: str) -> None:

@@ -20,12 +20,21 @@ class Ending(Enum):
 
 @dataclass(frozen=True)
 class Reply:
-    """One scripted answer. A list of pieces is streamed, each piece in a chunk of its own; bytes go out with their length."""
+    """One scripted answer. A list of pieces is streamed, each in a chunk of its own; bytes go out with their length."""
 
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes | list[bytes] = b""
     ending: Ending = Ending.WHOLE
+
+
+def document(value: Any, status: int = 200, ending: Ending = Ending.WHOLE, headers: Mapping[str, str] = {}) -> Reply:
+    return Reply(status, {"content-type": "application/json", **headers}, json.dumps(value).encode(), ending)
+
+
+def dashed(headers: Mapping[str, str]) -> dict[str, str]:
+    """Headers as keyword arguments spell them, as HTTP spells them."""
+    return {name.replace("_", "-"): value for name, value in headers.items()}
 
 
 class HangUp:
@@ -49,6 +58,7 @@ class Provider:
         self.requests: list[Request] = []
         self._scripts: dict[str, list[Reply | HangUp]] = {}
         self._played: defaultdict[str, int] = defaultdict(int)
+        self._server: asyncio.Server | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="provider")
         self._connections: set[asyncio.Task[None]] = set()
@@ -67,16 +77,20 @@ class Provider:
 
     @property
     def url(self) -> str:
+        assert self._server is not None
         return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     def play(self, *replies: Reply | HangUp, model: str = "first") -> None:
+        """Sets the script of a model, in place of the one before."""
         self._scripts[model] = list(replies)
+        self._played[model] = 0
 
     def asked(self, model: str = "first") -> int:
         """How many attempts the provider saw for a model."""
         return sum(request.body.get("model") == model for request in self.requests)
 
     async def _close(self) -> None:
+        assert self._server is not None
         self._server.close()
         for connection in self._connections:
             connection.cancel()
@@ -102,7 +116,7 @@ class Provider:
         script = self._scripts.get(model)
         if script is None:
             # Terminal for the gateway, so that the test fails with these words.
-            return Reply(404, {"content-type": "application/json"}, b'{"error":{"message":"no script for this model"}}')
+            return document({"error": {"message": "no script for this model"}}, 404)
         played = self._played[model]
         self._played[model] += 1
         return script[min(played, len(script) - 1)]
@@ -125,23 +139,24 @@ async def _answer(reply: Reply | HangUp, reader: asyncio.StreamReader, writer: a
     """Whether the connection can be used again."""
     if isinstance(reply, HangUp):
         return False
-    streamed = isinstance(reply.body, list)
-    length = {"transfer-encoding": "chunked"} if streamed else {"content-length": str(len(reply.body))}
-    lines = [f"HTTP/1.1 {reply.status} Scripted", *(f"{name}: {value}" for name, value in {**reply.headers, **length}.items())]
-    writer.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
-    if streamed:
+    whole = reply.ending is Ending.WHOLE
+    if isinstance(reply.body, bytes):
+        writer.write(_head(reply, f"content-length: {len(reply.body)}"))
+        # Half of a body whose length was promised is how a cut document looks.
+        writer.write(reply.body if whole else reply.body[: len(reply.body) // 2])
+    else:
+        writer.write(_head(reply, "transfer-encoding: chunked"))
         for piece in reply.body:
             writer.write(b"%x\r\n%b\r\n" % (len(piece), piece))
             await writer.drain()
-    else:
-        # Half of a body whose length was promised is how a cut document looks.
-        writer.write(reply.body if reply.ending is Ending.WHOLE else reply.body[: len(reply.body) // 2])
-        await writer.drain()
+        if whole:
+            writer.write(b"0\r\n\r\n")
+    await writer.drain()
     if reply.ending is Ending.SILENT:
         await reader.read()
-    if reply.ending is not Ending.WHOLE:
-        return False
-    if streamed:
-        writer.write(b"0\r\n\r\n")
-        await writer.drain()
-    return True
+    return whole
+
+
+def _head(reply: Reply, length: str) -> bytes:
+    headers = (f"{name}: {value}" for name, value in reply.headers.items())
+    return "\r\n".join([f"HTTP/1.1 {reply.status} Scripted", *headers, length, "", ""]).encode("latin-1")

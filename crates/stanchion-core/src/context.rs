@@ -26,7 +26,9 @@ pub enum RequestClass {
 impl RequestClass {
     /// Reads `foreground`, `background` or `internal`, in any case.
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Foreground, Self::Background, Self::Internal].into_iter().find(|class| class.as_str().eq_ignore_ascii_case(text.trim()))
+        [Self::Foreground, Self::Background, Self::Internal]
+            .into_iter()
+            .find(|class| class.as_str().eq_ignore_ascii_case(text.trim()))
     }
 
     /// The name used in headers, configuration and events.
@@ -213,7 +215,10 @@ impl Default for Context {
 
 impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Context").field("class", &self.class()).field("attempts", &self.attempts()).finish_non_exhaustive()
+        f.debug_struct("Context")
+            .field("class", &self.class())
+            .field("attempts", &self.attempts())
+            .finish_non_exhaustive()
     }
 }
 
@@ -248,7 +253,9 @@ mod tests {
     fn an_observer_sees_what_is_emitted() {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let into = seen.clone();
-        let context = Context::builder().observer(Arc::new(move |event: &Event| into.lock().unwrap().push(event.clone()))).build();
+        let context = Context::builder()
+            .observer(Arc::new(move |event: &Event| into.lock().unwrap().push(event.clone())))
+            .build();
         let event = Event::ModelFallback(FallbackEvent { from: "a".into(), to: "b".into() });
         Context::emit(Some(&context), || event.clone());
         assert_eq!(*seen.lock().unwrap(), [event]);

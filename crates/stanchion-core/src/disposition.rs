@@ -88,13 +88,8 @@ impl fmt::Display for FallbackOn {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DispositionRules {
     fallback_on: u8,
-    /// Whether a true rate limit (429) is a failure sample for the circuit. Default: yes.
-    ///
-    /// For: a limited provider should be left alone, and its hint stretches the opening (control plane of the seed).
-    /// Against: backpressure is no ill health (sglang, `OmniRoute`).
-    pub rate_limit_opens_circuit: bool,
-    /// Whether an overload (503, 529) is a failure sample for the circuit. Default: yes, for the same reason.
-    pub overload_opens_circuit: bool,
+    rate_limit_opens_circuit: bool,
+    overload_opens_circuit: bool,
 }
 
 impl Default for DispositionRules {
@@ -108,6 +103,23 @@ impl DispositionRules {
     #[must_use]
     pub fn with_fallback_on(mut self, class: FallbackOn) -> Self {
         self.fallback_on |= 1 << class as u8;
+        self
+    }
+
+    /// Whether a true rate limit (429) is a failure sample for the circuit. Default: yes.
+    ///
+    /// For: a limited provider should be left alone, and its hint stretches the opening. Against: backpressure is no ill health
+    /// (sglang, `OmniRoute`).
+    #[must_use]
+    pub fn with_rate_limit_opening_circuit(mut self, opens: bool) -> Self {
+        self.rate_limit_opens_circuit = opens;
+        self
+    }
+
+    /// Whether an overload (503, 529) is a failure sample for the circuit. Default: yes, for the same reason.
+    #[must_use]
+    pub fn with_overload_opening_circuit(mut self, opens: bool) -> Self {
+        self.overload_opens_circuit = opens;
         self
     }
 
@@ -247,7 +259,9 @@ impl Disposition {
             status,
         };
         match kind {
-            FailureKind::RateLimited if !rules.rate_limit_opens_circuit => disposition.circuit = CircuitOutcome::Neutral,
+            FailureKind::RateLimited if !rules.rate_limit_opens_circuit => {
+                disposition.circuit = CircuitOutcome::Neutral
+            }
             FailureKind::Overloaded if !rules.overload_opens_circuit => disposition.circuit = CircuitOutcome::Neutral,
             // A server's own 5xx says more than our 502.
             FailureKind::ServerError | FailureKind::Overloaded | FailureKind::GatewayTimeout => {
@@ -286,44 +300,6 @@ impl Disposition {
 mod tests {
     use super::*;
 
-    const KINDS: [FailureKind; 35] = [
-        FailureKind::Connect,
-        FailureKind::Unprocessed,
-        FailureKind::Transport,
-        FailureKind::Truncated,
-        FailureKind::EmptyReply,
-        FailureKind::NotModelReply,
-        FailureKind::MalformedReply,
-        FailureKind::FirstOutputTimeout,
-        FailureKind::IdleTimeout,
-        FailureKind::TotalTimeout,
-        FailureKind::RateLimited,
-        FailureKind::QuotaExhausted,
-        FailureKind::Overloaded,
-        FailureKind::ServerError,
-        FailureKind::GatewayTimeout,
-        FailureKind::RequestTimeout,
-        FailureKind::Conflict,
-        FailureKind::TooEarly,
-        FailureKind::Authentication,
-        FailureKind::PermissionDenied,
-        FailureKind::NotFound,
-        FailureKind::ContextOverflow,
-        FailureKind::ContentPolicy,
-        FailureKind::InvalidRequest,
-        FailureKind::NotSupported,
-        FailureKind::RequestTooLarge,
-        FailureKind::EventTooLarge,
-        FailureKind::CircuitOpen,
-        FailureKind::QueueFull,
-        FailureKind::QueueTimeout,
-        FailureKind::QueueClosed,
-        FailureKind::RecoveryBudget,
-        FailureKind::Cancelled,
-        FailureKind::Misconfigured,
-        FailureKind::Unknown,
-    ];
-
     fn of(failure: &Failure) -> Disposition {
         Disposition::of(failure, &DispositionRules::default())
     }
@@ -338,7 +314,7 @@ mod tests {
         for class in FallbackOn::ALL {
             rules = rules.with_fallback_on(class);
         }
-        for kind in KINDS {
+        for kind in FailureKind::ALL {
             for should_retry in [None, Some(true), Some(false)] {
                 let failure = Failure::new(kind).with_phase(Phase::AfterOutput).with_should_retry(should_retry);
                 let disposition = Disposition::of(&failure, &rules);
@@ -351,9 +327,17 @@ mod tests {
 
     #[test]
     fn what_the_body_decided_no_header_overrules() {
-        for kind in [FailureKind::ContextOverflow, FailureKind::QuotaExhausted, FailureKind::ContentPolicy, FailureKind::Cancelled, FailureKind::RecoveryBudget] {
+        for kind in [
+            FailureKind::ContextOverflow,
+            FailureKind::QuotaExhausted,
+            FailureKind::ContentPolicy,
+            FailureKind::Cancelled,
+            FailureKind::RecoveryBudget,
+        ] {
             for status in [400, 429, 500, 503] {
-                let failure = before_output(kind).with_status(StatusCode::from_u16(status).unwrap()).with_should_retry(Some(true));
+                let failure = before_output(kind)
+                    .with_status(StatusCode::from_u16(status).unwrap())
+                    .with_should_retry(Some(true));
                 assert_eq!(of(&failure).retry, Retry::Never, "{kind:?} {status}");
                 assert!(!of(&failure).fallback, "{kind:?} {status}");
             }
@@ -363,16 +347,25 @@ mod tests {
     #[test]
     fn should_retry_overrules_a_status_both_ways() {
         let refused = before_output(FailureKind::ServerError).with_should_retry(Some(false));
-        assert_eq!((of(&refused).retry, of(&refused).fallback, of(&refused).circuit), (Retry::Never, false, CircuitOutcome::Neutral));
+        assert_eq!(
+            (of(&refused).retry, of(&refused).fallback, of(&refused).circuit),
+            (Retry::Never, false, CircuitOutcome::Neutral)
+        );
         let asked = before_output(FailureKind::InvalidRequest).with_should_retry(Some(true));
-        assert_eq!((of(&asked).retry, of(&asked).reason, of(&asked).fallback), (Retry::Here, RetryReason::ServerError, true));
+        assert_eq!(
+            (of(&asked).retry, of(&asked).reason, of(&asked).fallback),
+            (Retry::Here, RetryReason::ServerError, true)
+        );
     }
 
     #[test]
     fn silence_is_not_asked_twice_and_opens_nothing() {
         for kind in [FailureKind::FirstOutputTimeout, FailureKind::IdleTimeout] {
             let disposition = of(&before_output(kind));
-            assert_eq!((disposition.retry, disposition.fallback, disposition.circuit), (Retry::Never, true, CircuitOutcome::Abandon));
+            assert_eq!(
+                (disposition.retry, disposition.fallback, disposition.circuit),
+                (Retry::Never, true, CircuitOutcome::Abandon)
+            );
         }
     }
 
@@ -407,7 +400,8 @@ mod tests {
             assert!(Disposition::of(&before_output(kind), &rules).fallback, "{kind:?}");
             assert_eq!(rules.fallback_on().collect::<Vec<_>>(), [class]);
         }
-        let rules = DispositionRules { rate_limit_opens_circuit: false, overload_opens_circuit: false, ..DispositionRules::default() };
+        let rules =
+            DispositionRules::default().with_rate_limit_opening_circuit(false).with_overload_opening_circuit(false);
         for kind in [FailureKind::RateLimited, FailureKind::Overloaded] {
             assert_eq!(of(&before_output(kind)).circuit, CircuitOutcome::Failure);
             assert_eq!(Disposition::of(&before_output(kind), &rules).circuit, CircuitOutcome::Neutral);
@@ -420,6 +414,9 @@ mod tests {
         assert_eq!(of(&overloaded).status.as_u16(), 529);
         let in_band = before_output(FailureKind::Overloaded).with_status(StatusCode::OK);
         assert_eq!(of(&in_band).status, StatusCode::SERVICE_UNAVAILABLE);
-        assert_eq!(of(&before_output(FailureKind::ContextOverflow).with_status(StatusCode::INTERNAL_SERVER_ERROR)).status, StatusCode::BAD_REQUEST);
+        assert_eq!(
+            of(&before_output(FailureKind::ContextOverflow).with_status(StatusCode::INTERNAL_SERVER_ERROR)).status,
+            StatusCode::BAD_REQUEST
+        );
     }
 }

@@ -159,8 +159,12 @@ impl Event {
                 phase = ?event.phase, candidate = event.candidate.as_deref(), attempt = event.attempt, max_retries = event.max_retries,
                 reason = ?event.reason, status = event.status_code, delay_ms = event.delay.map(|delay| delay.as_millis() as u64), "provider_retry"
             ),
-            Self::ModelFallback(event) => tracing::info!(target: "stanchion", from = %event.from, to = %event.to, "model_fallback"),
-            Self::StreamFrame(event) => tracing::warn!(target: "stanchion", fault = ?event.fault, bytes = event.bytes, "stream_frame"),
+            Self::ModelFallback(event) => {
+                tracing::info!(target: "stanchion", from = %event.from, to = %event.to, "model_fallback")
+            }
+            Self::StreamFrame(event) => {
+                tracing::warn!(target: "stanchion", fault = ?event.fault, bytes = event.bytes, "stream_frame")
+            }
             Self::CommitHold(event) => tracing::warn!(target: "stanchion", bytes = event.bytes, "commit_hold"),
         }
     }

@@ -89,6 +89,45 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
+    /// Every kind, in the order of their declaration.
+    pub const ALL: [Self; 35] = [
+        Self::Connect,
+        Self::Unprocessed,
+        Self::Transport,
+        Self::Truncated,
+        Self::EmptyReply,
+        Self::NotModelReply,
+        Self::MalformedReply,
+        Self::FirstOutputTimeout,
+        Self::IdleTimeout,
+        Self::TotalTimeout,
+        Self::RateLimited,
+        Self::QuotaExhausted,
+        Self::Overloaded,
+        Self::ServerError,
+        Self::GatewayTimeout,
+        Self::RequestTimeout,
+        Self::Conflict,
+        Self::TooEarly,
+        Self::Authentication,
+        Self::PermissionDenied,
+        Self::NotFound,
+        Self::ContextOverflow,
+        Self::ContentPolicy,
+        Self::InvalidRequest,
+        Self::NotSupported,
+        Self::RequestTooLarge,
+        Self::EventTooLarge,
+        Self::CircuitOpen,
+        Self::QueueFull,
+        Self::QueueTimeout,
+        Self::QueueClosed,
+        Self::RecoveryBudget,
+        Self::Cancelled,
+        Self::Misconfigured,
+        Self::Unknown,
+    ];
+
     /// The stable code that clients, metrics and logs see.
     pub const fn code(self) -> &'static str {
         match self {
@@ -255,7 +294,10 @@ impl ProviderReply {
 
 impl fmt::Debug for ProviderReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ProviderReply").field("status", &self.status).field("body_bytes", &self.body.len()).finish_non_exhaustive()
+        f.debug_struct("ProviderReply")
+            .field("status", &self.status)
+            .field("body_bytes", &self.body.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -573,6 +615,14 @@ mod tests {
     use crate::HintSource;
 
     #[test]
+    fn no_kind_is_missing_from_all() {
+        let variants =
+            include_str!("failure.rs").split("pub enum FailureKind {").nth(1).unwrap().split('}').next().unwrap();
+        let names: Vec<&str> = variants.lines().filter_map(|line| line.trim().strip_suffix(',')).collect();
+        assert_eq!(FailureKind::ALL.map(|kind| format!("{kind:?}")).to_vec(), names);
+    }
+
+    #[test]
     fn a_failure_is_one_pointer_wide() {
         assert_eq!(size_of::<Failure>(), size_of::<usize>());
         assert_eq!(size_of::<Option<Failure>>(), size_of::<usize>());
@@ -634,7 +684,8 @@ mod tests {
         let direct: BoxError = Box::new(Failure::new(FailureKind::Overloaded));
         assert_eq!(Failure::from(direct).kind(), FailureKind::Overloaded);
 
-        let nested: BoxError = Box::new(Wrapper(Box::new(Wrapper(Box::new(Failure::new(FailureKind::Truncated).with_attempts(2))))));
+        let nested: BoxError =
+            Box::new(Wrapper(Box::new(Wrapper(Box::new(Failure::new(FailureKind::Truncated).with_attempts(2))))));
         let found = Failure::from(nested);
         assert_eq!((found.kind(), found.attempts()), (FailureKind::Truncated, 2));
 

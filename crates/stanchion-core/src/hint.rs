@@ -118,33 +118,22 @@ impl RetryHint {
         // Most refusals that give a hint give it in a standard header: the body is then never parsed.
         let body = LazyCell::new(|| Body::parse(body));
         let from = |source, delay: &dyn Fn() -> Option<Duration>| {
-            sources
-                .contains(source)
-                .then(delay)
-                .flatten()
-                .map(|delay| Self::new(delay, source))
+            sources.contains(source).then(delay).flatten().map(|delay| Self::new(delay, source))
         };
-        from(HintSource::RetryAfterMs, &|| {
-            largest(headers, "retry-after-ms", parse::retry_after_ms)
-        })
-        .or_else(|| {
-            from(HintSource::RetryAfter, &|| {
-                largest(headers, "retry-after", |v| parse::retry_after(v, now))
+        from(HintSource::RetryAfterMs, &|| largest(headers, "retry-after-ms", parse::retry_after_ms))
+            .or_else(|| {
+                from(HintSource::RetryAfter, &|| largest(headers, "retry-after", |v| parse::retry_after(v, now)))
             })
-        })
-        .or_else(|| from(HintSource::RetryInfo, &|| body.retry_info()))
-        .or_else(|| from(HintSource::ResetsAt, &|| body.resets(now)))
-        .or_else(|| window::read(headers, now, sources))
-        .or_else(|| from(HintSource::Text, &|| body.text(now)))
+            .or_else(|| from(HintSource::RetryInfo, &|| body.retry_info()))
+            .or_else(|| from(HintSource::ResetsAt, &|| body.resets(now)))
+            .or_else(|| window::read(headers, now, sources))
+            .or_else(|| from(HintSource::Text, &|| body.text(now)))
     }
 }
 
 /// The values of a header that are text.
 fn values<'h>(headers: &'h HeaderMap, name: &str) -> impl Iterator<Item = &'h str> {
-    headers
-        .get_all(name)
-        .into_iter()
-        .filter_map(|value| value.to_str().ok())
+    headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok())
 }
 
 /// The largest usable delay among the values of a header.

@@ -42,7 +42,9 @@ pub use call::{Call, Dialect, Family, Framing};
 pub use candidate::{Candidate, Candidates, Selected};
 pub use context::{Context, ContextBuilder, Observer, RequestClass};
 pub use disposition::{CircuitOutcome, Disposition, DispositionRules, FallbackOn, Retry, RetryReason};
-pub use event::{AttemptPhase, Event, FallbackEvent, FrameEvent, FrameFault, HoldEvent, ProviderAttempt, ProviderRetry, RetryPhase};
+pub use event::{
+    AttemptPhase, Event, FallbackEvent, FrameEvent, FrameFault, HoldEvent, ProviderAttempt, ProviderRetry, RetryPhase,
+};
 pub use failure::{BoxError, Failure, FailureKind, Phase, ProviderReply};
 pub use failure_domain::{DomainScope, DomainSecret, FailureDomain};
 pub use hint::{HintSource, HintSources, RetryHint};

@@ -42,4 +42,6 @@
 
 pub mod attempt;
 
-pub use attempt::{Attempt, AttemptBody, AttemptFuture, AttemptLayer, AttemptLimits, AttemptLimitsBuilder, LimitsError};
+pub use attempt::{
+    Attempt, AttemptBody, AttemptFuture, AttemptLayer, AttemptLimits, AttemptLimitsBuilder, LimitsError,
+};

@@ -25,7 +25,12 @@ pub(crate) enum CollectError {
 
 impl Collected {
     /// Collects on. Nothing beyond `limit` bytes is ever held.
-    pub(crate) fn poll<B>(&mut self, mut body: Pin<&mut B>, limit: usize, cx: &mut Context<'_>) -> Poll<Result<Bytes, CollectError>>
+    pub(crate) fn poll<B>(
+        &mut self,
+        mut body: Pin<&mut B>,
+        limit: usize,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Bytes, CollectError>>
     where
         B: Body,
         B::Data: Into<Bytes>,

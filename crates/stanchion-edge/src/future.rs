@@ -84,15 +84,24 @@ where
         let state = match route {
             None => {
                 let text = format!("nothing is served at {} {}", head.method, head.uri.path());
-                State::Answered { response: Some(render::local_error(dialect, StatusCode::NOT_FOUND, "not_found", &text)) }
+                State::Answered {
+                    response: Some(render::local_error(dialect, StatusCode::NOT_FOUND, "not_found", &text)),
+                }
             }
             Some(_) if head.method != Method::POST => {
                 let text = format!("{} is not allowed here: use POST", head.method);
-                let mut response = render::local_error(dialect, StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", &text);
+                let mut response =
+                    render::local_error(dialect, StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", &text);
                 response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
                 State::Answered { response: Some(response) }
             }
-            Some(route) => State::Collecting { body, collected: Collected::default(), head: Some(head), route: Some(route), service: Some(service) },
+            Some(route) => State::Collecting {
+                body,
+                collected: Collected::default(),
+                head: Some(head),
+                route: Some(route),
+                service: Some(service),
+            },
         };
         Self { state, settings }
     }
@@ -118,16 +127,21 @@ where
                     let response = response.take().expect("polled after it was ready");
                     return Poll::Ready(Ok(response.map(EdgeBody::whole)));
                 }
-                StateProjection::Collecting { body, collected, head, route, service } => match ready!(collected.poll(body, settings.max_request_bytes, cx)) {
-                    Ok(bytes) => {
-                        let (head, route) = (head.take().expect("taken once"), route.take().expect("taken once"));
-                        match settings.prepare(head, route, bytes) {
-                            Ok(request) => State::Readying { service: service.take().expect("taken once"), request: Some(request) },
-                            Err(response) => State::Answered { response: Some(response) },
+                StateProjection::Collecting { body, collected, head, route, service } => {
+                    match ready!(collected.poll(body, settings.max_request_bytes, cx)) {
+                        Ok(bytes) => {
+                            let (head, route) = (head.take().expect("taken once"), route.take().expect("taken once"));
+                            match settings.prepare(head, route, bytes) {
+                                Ok(request) => State::Readying {
+                                    service: service.take().expect("taken once"),
+                                    request: Some(request),
+                                },
+                                Err(response) => State::Answered { response: Some(response) },
+                            }
                         }
+                        Err(error) => State::Answered { response: Some(settings.refuse(&error)) },
                     }
-                    Err(error) => State::Answered { response: Some(settings.refuse(&error)) },
-                },
+                }
                 StateProjection::Readying { service, request } => match ready!(service.poll_ready(cx)) {
                     Ok(()) => {
                         let request = request.take().expect("taken once");
@@ -147,7 +161,10 @@ where
                             State::Converting { body, collected: Collected::default(), head: Some(head) }
                         } else {
                             let record = head.extensions.get::<StreamRecord>().cloned();
-                            return Poll::Ready(Ok(Response::from_parts(head, EdgeBody::streamed(body, settings.dialect, framing, record))));
+                            return Poll::Ready(Ok(Response::from_parts(
+                                head,
+                                EdgeBody::streamed(body, settings.dialect, framing, record),
+                            )));
                         }
                     }
                 },
@@ -178,9 +195,15 @@ where
 
 impl Settings {
     /// Reads the request's body and makes a request that can be replayed.
-    fn prepare(&self, mut head: request::Parts, route: wire_request::Route, body: Bytes) -> Result<Request<Full<Bytes>>, Response<Bytes>> {
-        let peek = wire_request::peek(route.dialect, &body)
-            .map_err(|error| render::local_error(self.dialect, StatusCode::BAD_REQUEST, "invalid_request", &error.to_string()))?;
+    fn prepare(
+        &self,
+        mut head: request::Parts,
+        route: wire_request::Route,
+        body: Bytes,
+    ) -> Result<Request<Full<Bytes>>, Response<Bytes>> {
+        let peek = wire_request::peek(route.dialect, &body).map_err(|error| {
+            render::local_error(self.dialect, StatusCode::BAD_REQUEST, "invalid_request", &error.to_string())
+        })?;
         let mut call = Call::new(route.dialect, route.stream.unwrap_or(peek.stream));
         if let Some(model) = route.model.as_deref().or(peek.model.as_deref()) {
             call = call.with_model(model);
@@ -193,13 +216,22 @@ impl Settings {
     fn refuse(&self, error: &CollectError) -> Response<Bytes> {
         match error {
             CollectError::TooLarge => {
-                let text = format!("the request body is larger than {} bytes; send less, or raise server.max_request_bytes", self.max_request_bytes);
-                let mut response = render::local_error(self.dialect, StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", &text);
+                let text = format!(
+                    "the request body is larger than {} bytes; send less, or raise server.max_request_bytes",
+                    self.max_request_bytes
+                );
+                let mut response =
+                    render::local_error(self.dialect, StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", &text);
                 // The rest of the body is not read.
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
                 response
             }
-            CollectError::Broken => render::local_error(self.dialect, StatusCode::BAD_REQUEST, "invalid_request", "the request body broke off"),
+            CollectError::Broken => render::local_error(
+                self.dialect,
+                StatusCode::BAD_REQUEST,
+                "invalid_request",
+                "the request body broke off",
+            ),
         }
     }
 
@@ -212,12 +244,19 @@ impl Settings {
 
     fn finish_head(&self, head: &mut response::Parts, framing: Option<Framing>) {
         let selected = head.extensions.get::<Selected>().map(|selected| selected.candidate.clone());
-        identity::sign(&mut head.headers, selected.as_ref().map(|candidate| &**candidate.name()), self.context.attempts());
+        identity::sign(
+            &mut head.headers,
+            selected.as_ref().map(|candidate| &**candidate.name()),
+            self.context.attempts(),
+        );
         if framing == Some(Framing::Sse) {
             // Relays forget the type; proxies before us hold back what they are not told to let through.
             insert_missing(&mut head.headers, header::CACHE_CONTROL, "no-cache");
             insert_missing(&mut head.headers, header::HeaderName::from_static("x-accel-buffering"), "no");
-            let named = head.headers.get(header::CONTENT_TYPE).is_some_and(|value| value.as_bytes().to_ascii_lowercase().starts_with(b"text/event-stream"));
+            let named = head
+                .headers
+                .get(header::CONTENT_TYPE)
+                .is_some_and(|value| value.as_bytes().to_ascii_lowercase().starts_with(b"text/event-stream"));
             if !named {
                 head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
             }

@@ -17,7 +17,13 @@ pub(crate) fn context(headers: &HeaderMap, layer: &EdgeLayer) -> Context {
         context = context.observer(observer.clone());
     }
     if layer.identity_headers {
-        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim).filter(|text| !text.is_empty() && text.len() <= MAX_NAME);
+        let text = |name: &str| {
+            headers
+                .get(name)
+                .and_then(|value| value.to_str().ok())
+                .map(str::trim)
+                .filter(|text| !text.is_empty() && text.len() <= MAX_NAME)
+        };
         if let Some(session) = text("x-stanchion-session") {
             context = context.session(session);
         }

@@ -17,7 +17,12 @@ pub struct EdgeLayer {
 impl EdgeLayer {
     /// A layer with the default settings.
     pub fn new() -> Self {
-        Self { max_request_bytes: 32 * 1024 * 1024, identity_headers: true, observer: None, rules: DispositionRules::default() }
+        Self {
+            max_request_bytes: 32 * 1024 * 1024,
+            identity_headers: true,
+            observer: None,
+            rules: DispositionRules::default(),
+        }
     }
 
     /// The largest request body, in bytes. Default 32 MiB, which is Anthropic's own limit.

@@ -14,7 +14,7 @@ use serde_json::Value;
 use stanchion_core::{
     Call, Context, Dialect, Failure, FailureKind, Framing, ProviderReply, RequestClass, StreamRecord,
 };
-use stanchion_testkit::{ScriptedBody, Step};
+use stanchion_testkit::{Contract, ScriptedBody, Step};
 use tower::{ServiceExt, service_fn};
 use tower_layer::Layer;
 
@@ -38,7 +38,8 @@ where
 }
 
 async fn refused(path: &str, failure: impl Fn() -> Failure + Clone) -> (Response<()>, Value) {
-    let (head, body) = asked(EdgeLayer::new(), post(path, r#"{"model":"m","stream":true}"#), move |_| Err(failure())).await;
+    let (head, body) =
+        asked(EdgeLayer::new(), post(path, r#"{"model":"m","stream":true}"#), move |_| Err(failure())).await;
     (head, serde_json::from_slice(&body.unwrap()).unwrap())
 }
 
@@ -51,12 +52,18 @@ async fn a_request_is_read_once_and_can_be_replayed() {
     let seen = Arc::new(Mutex::new(None));
     let into = seen.clone();
     let mut request = post("/v1/messages", r#"{"model":"claude","stream":true}"#);
-    for (name, value) in [("x-stanchion-session", "s1"), ("x-stanchion-owner", "root"), ("x-stanchion-class", "Background"), ("x-stanchion-context-epoch", "e2")] {
+    for (name, value) in [
+        ("x-stanchion-session", "s1"),
+        ("x-stanchion-owner", "root"),
+        ("x-stanchion-class", "Background"),
+        ("x-stanchion-context-epoch", "e2"),
+    ] {
         request.headers_mut().insert(name, value.parse().unwrap());
     }
     asked(EdgeLayer::new(), request, move |request| {
         let context = Context::of(&request).unwrap();
-        let identity = [context.session(), context.owner(), context.context_epoch()].map(|text| text.map(str::to_owned));
+        let identity =
+            [context.session(), context.owner(), context.context_epoch()].map(|text| text.map(str::to_owned));
         *into.lock().unwrap() = Some((request.extensions().get::<Call>().cloned().unwrap(), identity, context.class()));
         let _: Request<Full<Bytes>> = request.clone();
         Ok(Response::new(ScriptedBody::frames(["x"])))
@@ -88,7 +95,8 @@ async fn identity_is_believed_only_where_it_may_be() {
 
 #[tokio::test]
 async fn what_cannot_be_asked_is_refused_in_the_dialects_form() {
-    let untouched = |_: Request<Full<Bytes>>| -> Result<Response<ScriptedBody>, Failure> { panic!("nothing may be asked") };
+    let untouched =
+        |_: Request<Full<Bytes>>| -> Result<Response<ScriptedBody>, Failure> { panic!("nothing may be asked") };
     let small = EdgeLayer::new().max_request_bytes(16);
     for (layer, request, status, needle) in [
         (EdgeLayer::new(), post("/v1/nothing", "{}"), 404, "/v1/nothing"),
@@ -112,7 +120,9 @@ async fn a_body_beyond_the_ceiling_is_never_held() {
     let drops = Arc::new(AtomicUsize::new(0));
     let endless = ScriptedBody::frames(vec![Bytes::from_static(b"0123456789"); 1000]).counts_drops(&drops);
     let request = Request::post(CHAT).body(endless).unwrap();
-    let service = EdgeLayer::new().max_request_bytes(64).layer(service_fn(|_: Request<Full<Bytes>>| async { Ok::<_, Failure>(Response::new(ScriptedBody::frames(["x"]))) }));
+    let service = EdgeLayer::new().max_request_bytes(64).layer(service_fn(|_: Request<Full<Bytes>>| async {
+        Ok::<_, Failure>(Response::new(ScriptedBody::frames(["x"])))
+    }));
     let response = service.oneshot(request).await.unwrap();
     assert_eq!(response.status(), StatusCode::PAYLOAD_TOO_LARGE);
     assert_eq!(response.headers()["connection"], "close");
@@ -132,8 +142,15 @@ async fn failures_are_errors_of_the_dialect() {
         let (head, body) = refused(path, move || Failure::new(kind).with_candidate("primary/m").with_attempts(3)).await;
         assert_eq!(head.status().as_u16(), status, "{body}");
         assert_eq!(body.pointer(pointer).and_then(Value::as_str), Some(value), "{body}");
-        assert_eq!((header(&head, "x-stanchion-candidate"), header(&head, "x-stanchion-attempts")), (Some("primary/m"), Some("3")));
-        assert_eq!(header(&head, "x-should-retry"), Some("false"), "one owner of retries: outer clients are told to stop");
+        assert_eq!(
+            (header(&head, "x-stanchion-candidate"), header(&head, "x-stanchion-attempts")),
+            (Some("primary/m"), Some("3"))
+        );
+        assert_eq!(
+            header(&head, "x-should-retry"),
+            Some("false"),
+            "one owner of retries: outer clients are told to stop"
+        );
     }
 }
 
@@ -144,7 +161,12 @@ async fn a_callers_mistake_comes_back_verbatim() {
         let mut headers = http::HeaderMap::new();
         headers.insert("content-type", "application/json".parse().unwrap());
         headers.insert("x-request-id", "req_1".parse().unwrap());
-        let reply = ProviderReply { status: StatusCode::BAD_REQUEST, headers, body: Bytes::from_static(body.as_bytes()), complete: true };
+        let reply = ProviderReply {
+            status: StatusCode::BAD_REQUEST,
+            headers,
+            body: Bytes::from_static(body.as_bytes()),
+            complete: true,
+        };
         Err(Failure::new(FailureKind::InvalidRequest).with_request_id("req_1").with_reply(reply))
     })
     .await;
@@ -153,7 +175,10 @@ async fn a_callers_mistake_comes_back_verbatim() {
     assert_eq!(header(&head, "x-request-id"), Some("req_1"));
 }
 
-fn streaming(framing: Framing, steps: Vec<Step>) -> impl Fn(Request<Full<Bytes>>) -> Result<Response<ScriptedBody>, Failure> + Clone {
+fn streaming(
+    framing: Framing,
+    steps: Vec<Step>,
+) -> impl Fn(Request<Full<Bytes>>) -> Result<Response<ScriptedBody>, Failure> + Clone {
     move |_| {
         let (record, mut recorder) = StreamRecord::new();
         recorder.framing(framing);
@@ -175,7 +200,8 @@ async fn a_late_failure_is_an_in_band_error_and_then_the_end() {
         ("/api/chat", Framing::Ndjson, "{}\n", "{\"error\":", "\n"),
     ] {
         let steps = vec![Step::Data(output.into()), Step::Error(FailureKind::Truncated)];
-        let (head, body) = asked(EdgeLayer::new(), post(path, r#"{"model":"m","stream":true}"#), streaming(framing, steps)).await;
+        let (head, body) =
+            asked(EdgeLayer::new(), post(path, r#"{"model":"m","stream":true}"#), streaming(framing, steps)).await;
         let body = String::from_utf8(body.unwrap().to_vec()).unwrap();
         let error = body.strip_prefix(output).unwrap();
         assert!(error.starts_with(starts) && error.ends_with(ends), "{path}: {error}");
@@ -187,20 +213,27 @@ async fn a_late_failure_is_an_in_band_error_and_then_the_end() {
 #[tokio::test]
 async fn a_document_that_breaks_late_cuts_the_connection() {
     let steps = vec![Step::Data("{\"data\":[".into()), Step::Error(FailureKind::Transport)];
-    let (_, body) = asked(EdgeLayer::new(), post("/v1/embeddings", r#"{"model":"m"}"#), streaming(Framing::Document, steps)).await;
+    let (_, body) =
+        asked(EdgeLayer::new(), post("/v1/embeddings", r#"{"model":"m"}"#), streaming(Framing::Document, steps)).await;
     assert_eq!(body.unwrap_err().kind(), FailureKind::Transport);
 }
 
 #[tokio::test]
 async fn streams_say_that_they_are_streams() {
-    let (head, _) = asked(EdgeLayer::new(), post(CHAT, r#"{"model":"m","stream":true}"#), streaming(Framing::Sse, vec![Step::Data("data: {}\n\n".into())])).await;
+    let (head, _) = asked(
+        EdgeLayer::new(),
+        post(CHAT, r#"{"model":"m","stream":true}"#),
+        streaming(Framing::Sse, vec![Step::Data("data: {}\n\n".into())]),
+    )
+    .await;
     assert_eq!(header(&head, "content-type"), Some("text/event-stream"));
     assert_eq!((header(&head, "cache-control"), header(&head, "x-accel-buffering")), (Some("no-cache"), Some("no")));
 }
 
 #[tokio::test]
 async fn a_whole_reply_becomes_the_stream_that_was_asked_for() {
-    let document = r#"{"id":"c","choices":[{"index":0,"message":{"role":"assistant","content":"ok"},"finish_reason":"stop"}]}"#;
+    let document =
+        r#"{"id":"c","choices":[{"index":0,"message":{"role":"assistant","content":"ok"},"finish_reason":"stop"}]}"#;
     let answer = streaming(Framing::Document, vec![Step::Data(document.into())]);
     let whole = move |request| {
         let mut response = answer(request)?;
@@ -233,9 +266,21 @@ async fn when_the_client_leaves_everything_within_is_dropped() {
     assert_eq!(drops.load(Ordering::SeqCst), 1);
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_contract_of_every_layer() {
+    // An error of readiness is no error here: it is answered.
+    let contract = Contract::new(EdgeLayer::new());
+    contract.readiness().await;
+    contract.no_reservation().await;
+    contract.body().await;
+    contract.endings().await;
+    contract.release().await;
+}
+
 #[tokio::test]
 async fn an_ended_body_says_so() {
-    let failing = streaming(Framing::Sse, vec![Step::Data("data: {}\n\n".into()), Step::Error(FailureKind::IdleTimeout)]);
+    let failing =
+        streaming(Framing::Sse, vec![Step::Data("data: {}\n\n".into()), Step::Error(FailureKind::IdleTimeout)]);
     let service = EdgeLayer::new().layer(service_fn(move |request| std::future::ready(failing(request))));
     let mut body = service.oneshot(post(CHAT, r#"{"model":"m","stream":true}"#)).await.unwrap().into_body();
     assert!(body.size_hint().exact().is_none(), "an error may follow");

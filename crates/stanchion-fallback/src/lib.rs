@@ -34,9 +34,9 @@
 //!    silence;
 //! 3. **not asked**: our own circuit, queue or configuration stood before it.
 //!
-//! The control plane that this layer follows answers with the last failure. But the last candidate is the one most
-//! often found with its circuit open, or not even set up, and then a 429 that says "come back in 20 s" would turn into
-//! a 503 that says nothing. A failure that *ends* the walk, because the table does not let it pass on, is answered
+//! To answer with the last failure would be simpler, and is what most systems do. But the last candidate is the one
+//! most often found with its circuit open, or not even set up, and then a 429 that says "come back in 20 s" would turn
+//! into a 503 that says nothing. A failure that *ends* the walk, because the table does not let it pass on, is answered
 //! itself, whatever came before: it is the caller's own, and the caller can act on it.
 //!
 //! # Example

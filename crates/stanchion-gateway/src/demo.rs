@@ -52,8 +52,10 @@ pub async fn run(only: Option<&str>) -> ExitCode {
 }
 
 async fn play_all(only: Option<&str>) -> Result<(usize, usize), Box<dyn std::error::Error>> {
-    let faults: Vec<(&str, &str)> = FAULTS.into_iter().filter(|(name, _)| only.is_none_or(|part| name.contains(part))).collect();
-    let scenarios = faults.into_iter().map(|(name, text)| Scenario::parse(name, text)).collect::<Result<Vec<_>, _>>()?;
+    let faults: Vec<(&str, &str)> =
+        FAULTS.into_iter().filter(|(name, _)| only.is_none_or(|part| name.contains(part))).collect();
+    let scenarios =
+        faults.into_iter().map(|(name, text)| Scenario::parse(name, text)).collect::<Result<Vec<_>, _>>()?;
     if scenarios.is_empty() {
         return Ok((0, 0));
     }
@@ -70,7 +72,10 @@ async fn play_all(only: Option<&str>) -> Result<(usize, usize), Box<dyn std::err
         let _ = ended.await;
     }));
 
-    println!("A scripted provider misbehaves in {} ways. The gateway before it listens on http://{address}.", scenarios.len());
+    println!(
+        "A scripted provider misbehaves in {} ways. The gateway before it listens on http://{address}.",
+        scenarios.len()
+    );
     println!("Any OpenAI client would see what is shown after each arrow.");
     let mut right = 0;
     for (number, scenario) in scenarios.iter().enumerate() {

@@ -51,7 +51,11 @@ mod tests {
 
     #[test]
     fn a_models_name_chooses_the_provider() {
-        let all = [("openai".to_owned(), Family::OpenAi), ("anthropic".to_owned(), Family::Anthropic), ("openrouter".to_owned(), Family::OpenAi)];
+        let all = [
+            ("openai".to_owned(), Family::OpenAi),
+            ("anthropic".to_owned(), Family::Anthropic),
+            ("openrouter".to_owned(), Family::OpenAi),
+        ];
         let router = [("openrouter".to_owned(), Family::OpenAi)];
         for (providers, family, model, expected) in [
             (&all[..], Family::OpenAi, "gpt-x", Some("openai")),

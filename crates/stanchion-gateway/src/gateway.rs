@@ -39,7 +39,8 @@ impl Gateway {
     /// The gateway that a configuration describes.
     pub fn new(config: &config::Config, observer: Option<Arc<dyn Observer>>) -> Self {
         let mut transports = Transports::default();
-        let routes = config.models.iter().map(|(name, model)| (name.clone(), by_family(model, &mut transports))).collect();
+        let routes =
+            config.models.iter().map(|(name, model)| (name.clone(), by_family(model, &mut transports))).collect();
         Self {
             edge: edge(config.max_request_bytes, observer).service(ModelRouter::named(routes)),
             models: config.models.keys().cloned().collect(),
@@ -57,7 +58,11 @@ impl Gateway {
             (name, family, onion.service(Upstream::new(transport.clone())))
         });
         let router = ModelRouter::open_ended(services, environment::provider_for);
-        Self { edge: edge(config::MAX_REQUEST_BYTES, observer).service(router), models: Arc::new([]), keys: ClientKeys::default() }
+        Self {
+            edge: edge(config::MAX_REQUEST_BYTES, observer).service(router),
+            models: Arc::new([]),
+            keys: ClientKeys::default(),
+        }
     }
 }
 
@@ -88,7 +93,11 @@ fn by_family(model: &config::Model, transports: &mut Transports) -> HashMap<Fami
     families
         .into_iter()
         .map(|family| {
-            let speaking = model.candidates.iter().filter(|candidate| candidate.family() == family).map(|candidate| (**candidate).clone());
+            let speaking = model
+                .candidates
+                .iter()
+                .filter(|candidate| candidate.family() == family)
+                .map(|candidate| (**candidate).clone());
             let model = config::Model { candidates: Candidates::new(speaking), ..model.clone() };
             (family, inner_onion(&model).service(Upstream::new(transport.clone())))
         })

@@ -29,9 +29,16 @@ impl ClientKeys {
             return true;
         }
         let header = |name: &str| headers.get(name).map(http::HeaderValue::as_bytes);
-        let bearer = header("authorization").and_then(|value| value.strip_prefix(b"Bearer ").or(value.strip_prefix(b"bearer ")));
-        let query = uri.query().and_then(|query| query.split('&').find_map(|pair| pair.strip_prefix("key="))).map(str::as_bytes);
-        [bearer, header("x-api-key"), header("x-goog-api-key"), header("api-key"), query].into_iter().flatten().any(|presented| self.knows(presented))
+        let bearer =
+            header("authorization").and_then(|value| value.strip_prefix(b"Bearer ").or(value.strip_prefix(b"bearer ")));
+        let query = uri
+            .query()
+            .and_then(|query| query.split('&').find_map(|pair| pair.strip_prefix("key=")))
+            .map(str::as_bytes);
+        [bearer, header("x-api-key"), header("x-goog-api-key"), header("api-key"), query]
+            .into_iter()
+            .flatten()
+            .any(|presented| self.knows(presented))
     }
 
     /// Compares digests, each to the end: how long it takes tells nothing of the keys.

@@ -6,8 +6,7 @@ use clap::Parser;
 use stanchion_gateway::{
     cli::{Cli, Command, Serve},
     config::Config,
-    demo,
-    environment,
+    demo, environment,
     gateway::Gateway,
     server::Server,
 };
@@ -44,7 +43,10 @@ async fn run(serve: Serve) -> ExitCode {
         None => {
             let providers = environment::candidates(&|name| std::env::var(name).ok());
             if providers.is_empty() {
-                return fail(&format!("there is nothing to serve: give --config FILE, or set one of {}", environment::VARIABLES));
+                return fail(&format!(
+                    "there is nothing to serve: give --config FILE, or set one of {}",
+                    environment::VARIABLES
+                ));
             }
             (([127, 0, 0, 1], 8080).into(), Gateway::open_ended(providers, None))
         }
@@ -81,7 +83,8 @@ async fn told_to_end() {
 
 fn log_to_stderr() {
     let filter = EnvFilter::try_from_env("STANCHION_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    // A log that nobody reads any more must not end a request: writing to it may fail in silence.
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false).init();
 }
 
 /// One line on standard error for each complaint.

@@ -126,7 +126,12 @@ async fn answer(mut gateway: Gateway, request: Request<Incoming>) -> Response<Bo
     }
     if !gateway.keys.admit(request.headers(), request.uri()) {
         let dialect = route(path).map_or(Dialect::OpenAiChat, |route| route.dialect);
-        return own(render::local_error(dialect, StatusCode::UNAUTHORIZED, "invalid_api_key", "a client key is needed, and the one presented is not known"));
+        return own(render::local_error(
+            dialect,
+            StatusCode::UNAUTHORIZED,
+            "invalid_api_key",
+            "a client key is needed, and the one presented is not known",
+        ));
     }
     if path == "/v1/models" && request.method() == Method::GET {
         return own(text(StatusCode::OK, "application/json", models(&gateway.models)));
@@ -148,6 +153,9 @@ fn text(status: StatusCode, content_type: &'static str, body: String) -> Respons
 
 /// The list of models, in the form of OpenAI.
 fn models(names: &[String]) -> String {
-    let data: Vec<_> = names.iter().map(|name| serde_json::json!({ "id": name, "object": "model", "created": 0, "owned_by": "stanchion" })).collect();
+    let data: Vec<_> = names
+        .iter()
+        .map(|name| serde_json::json!({ "id": name, "object": "model", "created": 0, "owned_by": "stanchion" }))
+        .collect();
     serde_json::json!({ "object": "list", "data": data }).to_string()
 }

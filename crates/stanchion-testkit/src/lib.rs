@@ -10,7 +10,7 @@
 //! | the service that was polled ready is the one that is called | a clone is called | [`Contract::readiness`] |
 //! | being ready reserves nothing | a permit is taken in `poll_ready` | [`Contract::no_reservation`] |
 //! | an error of `poll_ready` arrives | it is swallowed, or waited out for ever | [`Contract::ready_errors`] |
-//! | the body keeps its bytes, its length and its end | a size hint, an end flag or trailers are lost | [`Contract::body`] |
+//! | the body keeps its bytes, its length and its end | length, end flag or trailers are lost | [`Contract::body`] |
 //! | the end is told once | a frame or an error follows the end | [`Contract::endings`] |
 //! | what is dropped is freed at once | a task or a guard outlives it | [`Contract::release`] |
 //!
@@ -39,13 +39,11 @@
 mod body;
 mod contract;
 mod events;
-mod kinds;
 mod probe;
 mod request;
 
 pub use body::{ScriptedBody, Step};
 pub use contract::{Contract, shares_state};
 pub use events::Events;
-pub use kinds::FAILURE_KINDS;
 pub use probe::{Probe, ProbeFuture};
 pub use request::{candidate, candidates, request, request_in};

@@ -9,8 +9,7 @@ use bytes::Bytes;
 use http::Response;
 use http_body::Body;
 use pin_project_lite::pin_project;
-use stanchion_core::{AttemptPhase, Call, Context, Failure, Selected};
-use tokio::time::Instant;
+use stanchion_core::{Call, Context, Failure, Selected};
 
 use crate::{UpstreamBody, decode::Coding, headers};
 
@@ -48,8 +47,6 @@ impl Stamp {
 
 /// One exchange, as far as its response head.
 pub(crate) struct Attempt {
-    pub(crate) number: u32,
-    pub(crate) started: Instant,
     pub(crate) stamp: Stamp,
     pub(crate) selected: Selected,
     pub(crate) call: Call,
@@ -120,11 +117,7 @@ impl Attempt {
                 head.extensions.insert(self.call);
                 Ok(Response::from_parts(head, UpstreamBody::new(body, coding, self.stamp)))
             }
-            Err(error) => {
-                let failure = self.stamp.on(error.into());
-                self.emit(AttemptPhase::Failed, Some(&failure));
-                Err(failure)
-            }
+            Err(error) => Err(self.stamp.on(error.into())),
         }
     }
 }

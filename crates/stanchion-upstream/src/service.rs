@@ -1,11 +1,13 @@
-use std::task::{Context as TaskContext, Poll};
+use std::{
+    task::{Context as TaskContext, Poll},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use http_body_util::Full;
 use stanchion_core::{AttemptPhase, Call, Context, Event, Failure, ProviderAttempt, Selected};
-use tokio::time::Instant;
 use tower_service::Service;
 
 use crate::{
@@ -17,8 +19,7 @@ use crate::{
 /// Makes the provider's request and sends it over the transport `T`.
 ///
 /// Each call that reaches the transport is one physical attempt: it is counted in the request's [`Context`], and told
-/// as [`Event::ProviderAttempt`]: `started`, and `failed` if it fails before the response head. Ready when the
-/// transport is.
+/// as [`Event::ProviderAttempt`], `started`. Ready when the transport is.
 #[derive(Debug, Clone, Copy)]
 pub struct Upstream<T> {
     transport: T,
@@ -75,24 +76,18 @@ where
             Ok(request) => request,
             Err(problem) => return UpstreamFuture::refused(stamp.on(problem.into())),
         };
-        let attempt = Attempt { number: stamp.count(), started: Instant::now(), stamp, selected, call };
-        attempt.emit(AttemptPhase::Started, None);
-        UpstreamFuture::sent(self.transport.call(request), attempt)
-    }
-}
-
-impl Attempt {
-    pub(crate) fn emit(&self, phase: AttemptPhase, failure: Option<&Failure>) {
-        Context::emit(self.stamp.context(), || {
+        let attempt = stamp.count();
+        Context::emit(stamp.context(), || {
             Event::ProviderAttempt(ProviderAttempt {
-                phase,
-                candidate: self.selected.candidate.name().clone(),
-                attempt: self.number,
-                failure: failure.map(Failure::kind),
-                failed_in: failure.map(Failure::phase),
-                status_code: failure.and_then(Failure::status).map(|status| status.as_u16()),
-                elapsed: self.started.elapsed(),
+                phase: AttemptPhase::Started,
+                candidate: selected.candidate.name().clone(),
+                attempt,
+                failure: None,
+                failed_in: None,
+                status_code: None,
+                elapsed: Duration::ZERO,
             })
         });
+        UpstreamFuture::sent(self.transport.call(request), Attempt { stamp, selected, call })
     }
 }

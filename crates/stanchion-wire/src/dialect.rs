@@ -219,11 +219,16 @@ impl StreamReader {
         let parsed = match serde_json::from_slice::<Value>(text) {
             Ok(value) => Some(value),
             // A server may send broken UTF-8 inside of a string: read around it.
-            Err(_) => std::str::from_utf8(text).is_err().then(|| serde_json::from_str(&String::from_utf8_lossy(text)).ok()).flatten(),
+            Err(_) => std::str::from_utf8(text)
+                .is_err()
+                .then(|| serde_json::from_str(&String::from_utf8_lossy(text)).ok())
+                .flatten(),
         };
         let Some(value) = parsed else {
             return match event {
-                Some("error") => self.error_of(event, text).map_or_else(|| Reading::of(FrameClass::Unknown), |failure| Reading::fault(failure, false)),
+                Some("error") => self
+                    .error_of(event, text)
+                    .map_or_else(|| Reading::of(FrameClass::Unknown), |failure| Reading::fault(failure, false)),
                 _ => Reading::of(FrameClass::Unknown),
             };
         };
@@ -354,7 +359,8 @@ fn is_filled(value: &Value) -> bool {
 
 /// The failure that stands in the place of a finish reason, if the reason is one.
 fn finish_fault(dialect: Dialect, reason: &str) -> Option<Failure> {
-    error::finish_fault(dialect, reason).map(|kind| Failure::new(kind).with_phase(Phase::BeforeOutput).with_code(reason))
+    error::finish_fault(dialect, reason)
+        .map(|kind| Failure::new(kind).with_phase(Phase::BeforeOutput).with_code(reason))
 }
 
 #[cfg(test)]

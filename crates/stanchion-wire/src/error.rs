@@ -57,11 +57,7 @@ pub fn classify_reply(dialect: Dialect, reply: ProviderReply, now: SystemTime) -
     let body = String::from_utf8_lossy(&reply.body);
     let text = trim(&body);
     let hint = RetryHint::read(&reply.headers, &reply.body, now, hint_sources(status));
-    let named = reply
-        .headers
-        .get("x-amzn-errortype")
-        .and_then(|value| value.to_str().ok())
-        .map(str::to_owned);
+    let named = reply.headers.get("x-amzn-errortype").and_then(|value| value.to_str().ok()).map(str::to_owned);
 
     let read = shape::read(sse_data(text).unwrap_or(text), !status.is_success());
     let page = text.starts_with('<') || read.is_none() && has_html_type(&reply.headers);
@@ -101,9 +97,7 @@ pub fn in_band(
     let none = HeaderMap::new();
     let headers = headers.unwrap_or(&none);
     let hint = RetryHint::read(headers, data, now, hint_sources(StatusCode::OK));
-    let failure = of_report(StatusCode::OK, report, hint)
-        .with_phase(Phase::BeforeOutput)
-        .with_hint(hint);
+    let failure = of_report(StatusCode::OK, report, hint).with_phase(Phase::BeforeOutput).with_hint(hint);
     Some(with_headers(failure, dialect, headers))
 }
 
@@ -136,11 +130,7 @@ fn of_text(status: StatusCode, text: &str, named: Option<String>, hint: Option<R
     let code = named.as_deref().unwrap_or("");
     let kind = classify(status, &[code], text, hint.map(RetryHint::delay));
     let failure = Failure::new(kind).with_code(&Codes(&[code]).best().unwrap_or_default());
-    if kind == classify(status, &[code], "", None) {
-        failure
-    } else {
-        failure.with_message(text)
-    }
+    if kind == classify(status, &[code], "", None) { failure } else { failure.with_message(text) }
 }
 
 /// Where a hint is looked for. Windows of rate limits are reported with every reply, and matter only to one that
@@ -149,9 +139,7 @@ fn hint_sources(status: StatusCode) -> HintSources {
     if matches!(status.as_u16(), 429 | 498 | 503 | 529) {
         return HintSources::default();
     }
-    HintSources::default()
-        .without(HintSource::RateLimitReset)
-        .without(HintSource::AnthropicReset)
+    HintSources::default().without(HintSource::RateLimitReset).without(HintSource::AnthropicReset)
 }
 
 /// A 2xx body without an error: why it is no reply.
@@ -185,11 +173,7 @@ fn should_retry(headers: &HeaderMap) -> Option<bool> {
 }
 
 fn has_html_type(headers: &HeaderMap) -> bool {
-    let kind = headers
-        .get(CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or("")
-        .to_ascii_lowercase();
+    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("").to_ascii_lowercase();
     kind.contains("html")
 }
 
@@ -200,9 +184,7 @@ fn trim(text: &str) -> &str {
 
 /// The data of the first event, where an error body is written as a stream.
 fn sse_data(text: &str) -> Option<&str> {
-    let stream = ["data:", "event:", "id:", "retry:", ":"]
-        .iter()
-        .any(|field| text.starts_with(field));
+    let stream = ["data:", "event:", "id:", "retry:", ":"].iter().any(|field| text.starts_with(field));
     if !stream {
         return None;
     }

@@ -253,7 +253,8 @@ impl FrameDecoder {
 }
 
 fn parse<'a>(scanner: &Scanner, raw: &'a [u8], at_stream_start: &mut bool, stray: &mut Vec<u8>) -> Frame<'a> {
-    let text = if std::mem::replace(at_stream_start, false) { raw.strip_prefix(BYTE_ORDER_MARK).unwrap_or(raw) } else { raw };
+    let text =
+        if std::mem::replace(at_stream_start, false) { raw.strip_prefix(BYTE_ORDER_MARK).unwrap_or(raw) } else { raw };
     match scanner {
         Scanner::Sse(_) => sse::parse(raw, text, stray),
         Scanner::Ndjson => ndjson::parse(raw, text),

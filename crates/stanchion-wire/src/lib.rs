@@ -12,6 +12,6 @@
 pub mod dialect;
 pub mod error;
 pub mod frame;
-pub mod request;
 pub mod render;
+pub mod request;
 pub mod synthesize;

@@ -45,10 +45,7 @@ const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 /// multiply the retries that were made here.
 pub fn response(dialect: Dialect, failure: &Failure, rules: &DispositionRules) -> Response<Bytes> {
     let status = Disposition::of(failure, rules).status;
-    let mut response = match failure
-        .reply()
-        .filter(|reply| status.is_client_error() && is_callers_mistake(reply))
-    {
+    let mut response = match failure.reply().filter(|reply| status.is_client_error() && is_callers_mistake(reply)) {
         Some(reply) => verbatim(reply),
         None => error_response(status, body::object(dialect, &told(dialect, failure, status), None)),
     };
@@ -99,9 +96,7 @@ pub fn local_error(dialect: Dialect, status: StatusCode, code: &str, message: &s
         wait: None,
     };
     let mut response = error_response(status, body::object(dialect, &told, None));
-    response
-        .headers_mut()
-        .insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+    response.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("false"));
     response
 }
 
@@ -132,9 +127,7 @@ fn verbatim(reply: &ProviderReply) -> Response<Bytes> {
             headers.append(name, value.clone());
         }
     }
-    headers
-        .entry(CONTENT_TYPE)
-        .or_insert(HeaderValue::from_static("application/json"));
+    headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
     response
 }
 
@@ -142,42 +135,28 @@ fn verbatim(reply: &ProviderReply) -> Response<Bytes> {
 fn is_passed_on(name: &HeaderName) -> bool {
     let name = name.as_str();
     matches!(name, "content-type" | "retry-after" | "retry-after-ms" | "ratelimit")
-        || ["x-ratelimit-", "anthropic-ratelimit-", "ratelimit-"]
-            .iter()
-            .any(|prefix| name.starts_with(prefix))
+        || ["x-ratelimit-", "anthropic-ratelimit-", "ratelimit-"].iter().any(|prefix| name.starts_with(prefix))
         || error::REQUEST_IDS.contains(&name)
 }
 
 fn error_response(status: StatusCode, object: String) -> Response<Bytes> {
     let mut response = Response::new(object.into());
     *response.status_mut() = status;
-    response
-        .headers_mut()
-        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
 /// Rounded up: a client that comes back too early is refused again.
 fn retry_after(dialect: Dialect, headers: &mut HeaderMap, delay: Duration) {
     let millis = delay.as_nanos().div_ceil(1_000_000);
-    headers.insert(
-        RETRY_AFTER,
-        HeaderValue::from(u64::try_from(millis.div_ceil(1_000)).unwrap_or(u64::MAX)),
-    );
+    headers.insert(RETRY_AFTER, HeaderValue::from(u64::try_from(millis.div_ceil(1_000)).unwrap_or(u64::MAX)));
     if dialect.family() == Family::OpenAi {
-        headers.insert(
-            RETRY_AFTER_MS,
-            HeaderValue::from(u64::try_from(millis).unwrap_or(u64::MAX)),
-        );
+        headers.insert(RETRY_AFTER_MS, HeaderValue::from(u64::try_from(millis).unwrap_or(u64::MAX)));
     }
 }
 
 fn request_id_header(dialect: Dialect) -> &'static str {
-    if dialect.family() == Family::Anthropic {
-        "request-id"
-    } else {
-        "x-request-id"
-    }
+    if dialect.family() == Family::Anthropic { "request-id" } else { "x-request-id" }
 }
 
 /// What is told of a failure: our own line, then the provider's words.
@@ -187,16 +166,8 @@ fn told(dialect: Dialect, failure: &Failure, status: StatusCode) -> Told<'_> {
     Told {
         kind,
         status,
-        code: if overflow {
-            kind.code()
-        } else {
-            failure.code().unwrap_or(kind.code())
-        },
-        message: if overflow {
-            overflow_message(dialect, failure)
-        } else {
-            message(failure)
-        },
+        code: if overflow { kind.code() } else { failure.code().unwrap_or(kind.code()) },
+        message: if overflow { overflow_message(dialect, failure) } else { message(failure) },
         request_id: failure.request_id(),
         wait: failure.hint().map(RetryHint::delay),
     }
@@ -204,6 +175,10 @@ fn told(dialect: Dialect, failure: &Failure, status: StatusCode) -> Told<'_> {
 
 fn message(failure: &Failure) -> String {
     if let Some(words) = failure.message() {
+        // No candidate was asked: the words are our own.
+        if failure.candidate().is_none() && failure.status().is_none() {
+            return words.to_owned();
+        }
         return format!("{failure}. The provider says: {words}");
     }
     match failure.reply().filter(|reply| !is_json(&reply.body)) {
@@ -227,17 +202,9 @@ fn overflow_message(dialect: Dialect, failure: &Failure) -> String {
 
 /// A reply that is no JSON, without its text.
 fn outline(reply: &ProviderReply) -> String {
-    let kind = reply
-        .headers
-        .get(CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or("no content type");
+    let kind = reply.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("no content type");
     let kind: String = kind.split(';').next().unwrap_or("").trim().chars().take(64).collect();
-    let size = if reply.body.is_empty() {
-        "an empty body"
-    } else {
-        "a body that is no JSON"
-    };
+    let size = if reply.body.is_empty() { "an empty body" } else { "a body that is no JSON" };
     format!("The answer was HTTP {} with {size} ({kind})", reply.status.as_u16())
 }
 

@@ -47,18 +47,12 @@ fn reply(text: &str) -> Option<Object<'_>> {
 
 /// Each frame of Gemini's has the shape of the whole; an array is a stream that was written as a document.
 fn gemini(text: &str) -> Option<String> {
-    let frames: Vec<&RawValue> = if text.starts_with('[') {
-        serde_json::from_str(text).ok()?
-    } else {
-        vec![serde_json::from_str(text).ok()?]
-    };
+    let frames: Vec<&RawValue> =
+        if text.starts_with('[') { serde_json::from_str(text).ok()? } else { vec![serde_json::from_str(text).ok()?] };
     let mut stream = String::with_capacity(text.len() + 16);
     for frame in &frames {
         let reply = reply(frame.get())?;
-        if !["candidates", "promptFeedback", "usageMetadata"]
-            .iter()
-            .any(|key| reply.get(key).is_some())
-        {
+        if !["candidates", "promptFeedback", "usageMetadata"].iter().any(|key| reply.get(key).is_some()) {
             return None;
         }
         stream.push_str("data: ");
@@ -116,10 +110,7 @@ fn with(original: &Object<'_>, replaced: &[(&str, &str)]) -> String {
         let new = replaced.iter().find(|(name, _)| *name == key);
         (key, new.map_or(value.get(), |(_, new)| *new))
     });
-    let added = replaced
-        .iter()
-        .copied()
-        .filter(|(name, _)| original.iter().all(|(key, _)| key != *name));
+    let added = replaced.iter().copied().filter(|(name, _)| original.iter().all(|(key, _)| key != *name));
     object(kept.chain(added))
 }
 

@@ -45,9 +45,9 @@
 
 mod onion;
 
+pub use onion::Onion;
 #[cfg(all(feature = "edge", feature = "fallback", feature = "retry", feature = "stream", feature = "deadline"))]
 pub use onion::Standard;
-pub use onion::Onion;
 pub use stanchion_core as core;
 #[cfg(feature = "deadline")]
 pub use stanchion_deadline as deadline;

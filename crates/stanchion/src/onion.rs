@@ -7,7 +7,14 @@ use tower_layer::{Identity, Layer};
 /// Why this order: a fallback gives each candidate its own retries; a retry sees only failures before output, because commit stands
 /// within it; the clocks of an attempt stand within commit, so that holding back is bounded by them; observe reads what everything else judges by.
 #[derive(Debug, Clone)]
-pub struct Onion<Edge = Identity, Fallback = Identity, Retry = Identity, Commit = Identity, Attempt = Identity, Observe = Identity> {
+pub struct Onion<
+    Edge = Identity,
+    Fallback = Identity,
+    Retry = Identity,
+    Commit = Identity,
+    Attempt = Identity,
+    Observe = Identity,
+> {
     edge: Edge,
     fallback: Fallback,
     retry: Retry,
@@ -65,7 +72,10 @@ impl<E, F, R, C, A, O> Onion<E, F, R, C, A, O> {
 
     /// Sets the layer that tries candidates in order. See [`fallback`](crate::fallback).
     #[cfg(feature = "fallback")]
-    pub fn fallback(self, fallback: stanchion_fallback::FallbackLayer) -> Onion<E, stanchion_fallback::FallbackLayer, R, C, A, O> {
+    pub fn fallback(
+        self,
+        fallback: stanchion_fallback::FallbackLayer,
+    ) -> Onion<E, stanchion_fallback::FallbackLayer, R, C, A, O> {
         let Self { edge, retry, commit, attempt, observe, .. } = self;
         Onion { edge, fallback, retry, commit, attempt, observe }
     }
@@ -86,14 +96,20 @@ impl<E, F, R, C, A, O> Onion<E, F, R, C, A, O> {
 
     /// Sets the clocks of one attempt. See [`deadline`](crate::deadline).
     #[cfg(feature = "deadline")]
-    pub fn attempt(self, attempt: stanchion_deadline::AttemptLayer) -> Onion<E, F, R, C, stanchion_deadline::AttemptLayer, O> {
+    pub fn attempt(
+        self,
+        attempt: stanchion_deadline::AttemptLayer,
+    ) -> Onion<E, F, R, C, stanchion_deadline::AttemptLayer, O> {
         let Self { edge, fallback, retry, commit, observe, .. } = self;
         Onion { edge, fallback, retry, commit, attempt, observe }
     }
 
     /// Sets the layer that reads the stream as it passes. See [`stream`](crate::stream).
     #[cfg(feature = "stream")]
-    pub fn observe(self, observe: stanchion_stream::ObserveLayer) -> Onion<E, F, R, C, A, stanchion_stream::ObserveLayer> {
+    pub fn observe(
+        self,
+        observe: stanchion_stream::ObserveLayer,
+    ) -> Onion<E, F, R, C, A, stanchion_stream::ObserveLayer> {
         let Self { edge, fallback, retry, commit, attempt, .. } = self;
         Onion { edge, fallback, retry, commit, attempt, observe }
     }

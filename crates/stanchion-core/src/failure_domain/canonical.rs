@@ -9,11 +9,8 @@ use super::DomainScope;
 
 /// Gives the canonical text of `scope` to `sink`, piece by piece.
 pub(super) fn write(scope: &DomainScope<'_>, sink: impl FnMut(&[u8])) {
-    let mut headers: Vec<_> = scope
-        .headers
-        .iter()
-        .map(|(name, value)| (name.trim().to_ascii_lowercase(), value.trim()))
-        .collect();
+    let mut headers: Vec<_> =
+        scope.headers.iter().map(|(name, value)| (name.trim().to_ascii_lowercase(), value.trim())).collect();
     headers.sort_by(|(a, _), (b, _)| a.cmp(b));
     let elements = (
         scope.provider.trim(),
@@ -47,10 +44,8 @@ pub(super) fn base_url(given: &str) -> String {
 
 /// Parsing lowers the host of a web address only; one of any other scheme is opaque to it.
 fn lower_host(url: &mut Url) {
-    let lower = url
-        .host_str()
-        .filter(|host| host.contains(|c: char| c.is_ascii_uppercase()))
-        .map(str::to_ascii_lowercase);
+    let lower =
+        url.host_str().filter(|host| host.contains(|c: char| c.is_ascii_uppercase())).map(str::to_ascii_lowercase);
     if let Some(lower) = lower {
         // The host was valid before, and letters are as valid in lower case. If it were not, it would stay as it is.
         let _unchanged = url.set_host(Some(&lower));

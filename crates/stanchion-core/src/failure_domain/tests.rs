@@ -11,26 +11,14 @@ const SCOPE: DomainScope<'static> = DomainScope {
     tier: Some("default"),
     api_version: Some("2026-08-16"),
     credential: Some("secret-api-key"),
-    headers: &[
-        ("Authorization", "Bearer private-token"),
-        ("x-route-tenant", "tenant-a"),
-    ],
+    headers: &[("Authorization", "Bearer private-token"), ("x-route-tenant", "tenant-a")],
     policy: &[("providerCircuitOpenDurationMs", 10_000)],
 };
 
 type Headers = [(&'static str, &'static str); 2];
-const TURNED: Headers = [
-    ("x-route-tenant", "tenant-a"),
-    ("authorization", "Bearer private-token"),
-];
-const PADDED: Headers = [
-    (" AUTHORIZATION ", "Bearer private-token "),
-    ("X-Route-Tenant", " tenant-a"),
-];
-const OTHER_TENANT: Headers = [
-    ("Authorization", "Bearer private-token"),
-    ("x-route-tenant", "Tenant-a"),
-];
+const TURNED: Headers = [("x-route-tenant", "tenant-a"), ("authorization", "Bearer private-token")];
+const PADDED: Headers = [(" AUTHORIZATION ", "Bearer private-token "), ("X-Route-Tenant", " tenant-a")];
+const OTHER_TENANT: Headers = [("Authorization", "Bearer private-token"), ("x-route-tenant", "Tenant-a")];
 
 /// That scope, with a change.
 fn with(change: impl FnOnce(&mut DomainScope<'static>)) -> DomainScope<'static> {
@@ -55,10 +43,7 @@ fn the_vector_of_a_circuit() {
         text(&SCOPE),
         r#"["deepseek","openai-completions","https://provider.example/v1","deepseek-v4-flash","default","2026-08-16","secret-api-key",[["authorization","Bearer private-token"],["x-route-tenant","tenant-a"]],{"providerCircuitOpenDurationMs":10000}]"#
     );
-    assert_eq!(
-        domain(&SCOPE).to_hex(),
-        "62c85eed541c48cc2309a425344006e94a4c2df4418a01dab95ed4a3ab57f277"
-    );
+    assert_eq!(domain(&SCOPE).to_hex(), "62c85eed541c48cc2309a425344006e94a4c2df4418a01dab95ed4a3ab57f277");
 }
 
 #[test]
@@ -66,10 +51,7 @@ fn the_vector_of_an_admission() {
     let scope = DomainScope {
         model: "model",
         credential: Some("private-key"),
-        policy: &[
-            ("providerRequestConcurrency", 4),
-            ("providerRequestPendingBytes", 134_217_728),
-        ],
+        policy: &[("providerRequestConcurrency", 4), ("providerRequestPendingBytes", 134_217_728)],
         ..SCOPE
     };
     assert!(text(&scope).ends_with(r#",{"providerRequestConcurrency":4,"providerRequestPendingBytes":134217728}]"#));
@@ -96,24 +78,14 @@ fn addresses_that_are_the_same() {
         ("https://provider.example/v1", "https://provider.example/v1//?#"),
         ("https://provider.example/v1", "  https://provider.example/v1\t\n"),
         ("https://provider.example/v1", "HTTPS://provider.example/v1"),
-        (
-            "https://provider.example/v1?a=1&b=2",
-            "https://provider.example/v1?b=2&a=1",
-        ),
-        (
-            "https://provider.example/v1?a=1&b=2",
-            "https://provider.example/v1/?b=2&a=1",
-        ),
+        ("https://provider.example/v1?a=1&b=2", "https://provider.example/v1?b=2&a=1"),
+        ("https://provider.example/v1?a=1&b=2", "https://provider.example/v1/?b=2&a=1"),
         ("https://provider.example/", "https://provider.example"),
         ("https://provider.example/", "https://provider.example///"),
         ("", "  "),
         ("provider.example/v1", " provider.example/v1// "),
     ] {
-        assert_eq!(
-            domain(&with(|s| s.base_url = one)),
-            domain(&with(|s| s.base_url = other)),
-            "{one} {other}"
-        );
+        assert_eq!(domain(&with(|s| s.base_url = one)), domain(&with(|s| s.base_url = other)), "{one} {other}");
     }
 }
 
@@ -126,23 +98,13 @@ fn addresses_that_are_not_the_same() {
         ("https://provider.example/v1", "https://provider.example:8443/v1"),
         ("https://provider.example/v1", "https://user@provider.example/v1"),
         ("https://user@provider.example/v1", "https://User@provider.example/v1"),
-        (
-            "https://user:a@provider.example/v1",
-            "https://user:b@provider.example/v1",
-        ),
+        ("https://user:a@provider.example/v1", "https://user:b@provider.example/v1"),
         ("https://provider.example/v1", "https://provider.example/v1?a=1"),
         ("https://provider.example/v1?a=1", "https://provider.example/v1?A=1"),
-        (
-            "https://provider.example/v1?a=1&a=2",
-            "https://provider.example/v1?a=2&a=1",
-        ),
+        ("https://provider.example/v1?a=1&a=2", "https://provider.example/v1?a=2&a=1"),
         ("", "https://provider.example/v1"),
     ] {
-        assert_ne!(
-            domain(&with(|s| s.base_url = one)),
-            domain(&with(|s| s.base_url = other)),
-            "{one} {other}"
-        );
+        assert_ne!(domain(&with(|s| s.base_url = one)), domain(&with(|s| s.base_url = other)), "{one} {other}");
     }
 }
 
@@ -156,14 +118,8 @@ fn scopes_that_fail_together() {
         (SCOPE, with(|s| s.model = "deepseek-v4-flash\n")),
         (SCOPE, with(|s| s.tier = Some(" default "))),
         (SCOPE, with(|s| s.api_version = Some(" 2026-08-16 "))),
-        (
-            bare,
-            with(|s| (s.tier, s.api_version, s.credential) = (Some(""), Some(""), Some(""))),
-        ),
-        (
-            bare,
-            with(|s| (s.tier, s.api_version, s.credential) = (Some("  "), Some("\t"), None)),
-        ),
+        (bare, with(|s| (s.tier, s.api_version, s.credential) = (Some(""), Some(""), Some("")))),
+        (bare, with(|s| (s.tier, s.api_version, s.credential) = (Some("  "), Some("\t"), None))),
         (SCOPE, with(|s| s.headers = &TURNED)),
         (SCOPE, with(|s| s.headers = &PADDED)),
         (plain, with(|s| s.headers = DomainScope::default().headers)),
@@ -187,25 +143,13 @@ fn scopes_that_do_not_fail_together() {
         (SCOPE, with(|s| s.headers = &[])),
         (SCOPE, with(|s| s.headers = &OTHER_TENANT)),
         // Names that collide in lower case keep their order.
-        (
-            with(|s| s.headers = &[("A", "1"), ("a", "2")]),
-            with(|s| s.headers = &[("a", "2"), ("A", "1")]),
-        ),
+        (with(|s| s.headers = &[("A", "1"), ("a", "2")]), with(|s| s.headers = &[("a", "2"), ("A", "1")])),
         (SCOPE, with(|s| s.policy = &[])),
         (SCOPE, with(|s| s.policy = &[("providerCircuitOpenDurationMs", 10_001)])),
-        (
-            with(|s| s.policy = &[("a", 1), ("b", 2)]),
-            with(|s| s.policy = &[("b", 2), ("a", 1)]),
-        ),
+        (with(|s| s.policy = &[("a", 1), ("b", 2)]), with(|s| s.policy = &[("b", 2), ("a", 1)])),
         // A value does not run over into its neighbour.
-        (
-            with(|s| (s.provider, s.wire_api) = ("a\",\"b", "")),
-            with(|s| (s.provider, s.wire_api) = ("a", "b\",\"")),
-        ),
-        (
-            with(|s| (s.tier, s.api_version) = (Some("a"), None)),
-            with(|s| (s.tier, s.api_version) = (None, Some("a"))),
-        ),
+        (with(|s| (s.provider, s.wire_api) = ("a\",\"b", "")), with(|s| (s.provider, s.wire_api) = ("a", "b\",\""))),
+        (with(|s| (s.tier, s.api_version) = (Some("a"), None)), with(|s| (s.tier, s.api_version) = (None, Some("a")))),
     ] {
         assert_ne!(domain(&one), domain(&other), "{}", text(&one));
     }
@@ -214,10 +158,7 @@ fn scopes_that_do_not_fail_together() {
 #[test]
 fn addresses_of_all_sorts() {
     for (given, canonical) in [
-        (
-            "https://H.example:443/a/?b=2&a=%201&b=1#f",
-            "https://h.example/a?a=+1&b=2&b=1",
-        ),
+        ("https://H.example:443/a/?b=2&a=%201&b=1#f", "https://h.example/a?a=+1&b=2&b=1"),
         ("http://h.example:80", "http://h.example/"),
         ("http://h.example:443/", "http://h.example:443/"),
         ("https://B\u{dc}CHER.example/", "https://xn--bcher-kva.example/"),
@@ -240,27 +181,15 @@ fn addresses_of_all_sorts() {
 fn nothing_shows_what_a_domain_is_made_of() {
     let secret = DomainSecret::from_bytes(*b"0123456789abcdef0123456789abcdef");
     let domain = secret.domain(&SCOPE);
-    let shown = format!(
-        "{SCOPE:?}{SCOPE:#?}{domain:?}{domain:#?}{secret:?}{secret:#?}{:?}",
-        Some((domain, &secret))
-    );
+    let shown = format!("{SCOPE:?}{SCOPE:#?}{domain:?}{domain:#?}{secret:?}{secret:#?}{:?}", Some((domain, &secret)));
     assert_eq!(
         shown,
         "DomainScope(..)DomainScope(..)FailureDomain(..)FailureDomain(..)DomainSecret(..)DomainSecret(..)\
          Some((FailureDomain(..), DomainSecret(..)))"
     );
-    let inputs = [
-        SCOPE.provider,
-        SCOPE.wire_api,
-        SCOPE.base_url,
-        SCOPE.model,
-        "default",
-        "2026-08-16",
-        "secret-api-key",
-    ];
-    let inputs = inputs
-        .into_iter()
-        .chain(SCOPE.headers.iter().flat_map(|(name, value)| [*name, *value]));
+    let inputs =
+        [SCOPE.provider, SCOPE.wire_api, SCOPE.base_url, SCOPE.model, "default", "2026-08-16", "secret-api-key"];
+    let inputs = inputs.into_iter().chain(SCOPE.headers.iter().flat_map(|(name, value)| [*name, *value]));
     for hidden in inputs.chain(["10000", "0123456789abcdef", "48", &domain.to_hex()[..8]]) {
         assert!(!shown.contains(hidden), "{hidden}");
     }

@@ -49,11 +49,7 @@ impl<'b> Body<'b> {
         self.roots()
             .filter_map(|root| root.get("error")?.get("details")?.as_array())
             .flatten()
-            .filter(|detail| {
-                detail["@type"]
-                    .as_str()
-                    .is_some_and(|name| name.ends_with("google.rpc.RetryInfo"))
-            })
+            .filter(|detail| detail["@type"].as_str().is_some_and(|name| name.ends_with("google.rpc.RetryInfo")))
             .filter_map(|detail| protobuf_duration(detail["retryDelay"].as_str()?))
             .max()
     }
@@ -105,23 +101,17 @@ impl<'b> Body<'b> {
 
     /// The roots and what stands under `error` in them.
     fn scopes(&self) -> impl Iterator<Item = &Map<String, Value>> {
-        self.roots()
-            .flat_map(|root| root.get("error").and_then(Value::as_object).into_iter().chain([root]))
+        self.roots().flat_map(|root| root.get("error").and_then(Value::as_object).into_iter().chain([root]))
     }
 }
 
 /// Where providers put their message: `error.message`, `error`, `message` or `detail`.
 fn messages(root: &Map<String, Value>) -> impl Iterator<Item = &str> {
     let error = root.get("error");
-    [
-        error.and_then(|error| error.get("message")),
-        error,
-        root.get("message"),
-        root.get("detail"),
-    ]
-    .into_iter()
-    .flatten()
-    .filter_map(Value::as_str)
+    [error.and_then(|error| error.get("message")), error, root.get("message"), root.get("detail")]
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
 }
 
 /// GLM's codes 1308 (usage limit) and 1310 (weekly or monthly limit), the two that tell when a plan is full again.

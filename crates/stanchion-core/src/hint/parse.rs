@@ -51,11 +51,7 @@ pub fn epoch_seconds(value: &str, now: SystemTime) -> Option<Duration> {
 /// 2001.
 pub fn rate_limit_reset(value: &str, now: SystemTime) -> Option<Duration> {
     let nanos = decimal(value)?.nanos(SECOND);
-    if nanos > 1_000_000_000 * u128::from(SECOND) {
-        until_epoch(nanos, now)
-    } else {
-        settle(nanos)
-    }
+    if nanos > 1_000_000_000 * u128::from(SECOND) { until_epoch(nanos, now) } else { settle(nanos) }
 }
 
 /// A duration as Go writes it: `1s`, `20ms`, `6m0s`, `2m59.56s`, `1h2m3s`. The units are `h`, `m`, `s`, `ms`, `us`,
@@ -89,11 +85,7 @@ pub fn window_reset(value: &str, now: SystemTime) -> Option<Duration> {
 pub fn protobuf_duration(value: &str) -> Option<Duration> {
     let seconds = value.trim_ascii().strip_suffix('s')?;
     // `decimal` would trim the space of `34 s`.
-    if seconds.ends_with(|last: char| last.is_ascii_digit()) {
-        delta_seconds(seconds)
-    } else {
-        None
-    }
+    if seconds.ends_with(|last: char| last.is_ascii_digit()) { delta_seconds(seconds) } else { None }
 }
 
 /// A date and time of RFC 3339, such as `2026-08-16T12:00:00Z`, with any fraction and offset.
@@ -118,11 +110,7 @@ pub fn rfc3339(value: &str, now: SystemTime) -> Option<Duration> {
                 return None;
             }
             let offset = Duration::from_secs((hours * 60 + minutes) * 60);
-            if *sign == b'+' {
-                at.checked_sub(offset)?
-            } else {
-                at.checked_add(offset)?
-            }
+            if *sign == b'+' { at.checked_sub(offset)? } else { at.checked_add(offset)? }
         }
         _ => return None,
     };
@@ -133,17 +121,12 @@ pub fn rfc3339(value: &str, now: SystemTime) -> Option<Duration> {
 ///
 /// Source: GLM's `next_flush_time`, which names no zone; replies compared with the clock show that it is Beijing's.
 pub fn beijing_time(value: &str, now: SystemTime) -> Option<Duration> {
-    until(
-        civil(value.trim_ascii(), b' ')?.checked_sub(Duration::from_secs(8 * 60 * 60))?,
-        now,
-    )
+    until(civil(value.trim_ascii(), b' ')?.checked_sub(Duration::from_secs(8 * 60 * 60))?, now)
 }
 
 /// `YYYY-MM-DD?HH:MM:SS` and nothing else, with `separator` for `?`, read as UTC. Years 1970 to 9999.
 fn civil(text: &str, separator: u8) -> Option<SystemTime> {
-    (text.len() == 19 && text.as_bytes()[10] == separator)
-        .then(|| humantime::parse_rfc3339_weak(text).ok())
-        .flatten()
+    (text.len() == 19 && text.as_bytes()[10] == separator).then(|| humantime::parse_rfc3339_weak(text).ok()).flatten()
 }
 
 fn two_digits(tens: u8, ones: u8) -> Option<u64> {

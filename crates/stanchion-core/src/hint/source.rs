@@ -68,10 +68,7 @@ impl HintSources {
 
     /// Every source, prose among them.
     pub const fn all() -> Self {
-        Self::headers_only()
-            .with(HintSource::RetryInfo)
-            .with(HintSource::ResetsAt)
-            .with(HintSource::Text)
+        Self::headers_only().with(HintSource::RetryInfo).with(HintSource::ResetsAt).with(HintSource::Text)
     }
 
     /// The headers; the body is not read.
@@ -115,9 +112,7 @@ impl FromIterator<HintSource> for HintSources {
 
 impl fmt::Debug for HintSources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set()
-            .entries(HintSource::ALL.iter().filter(|source| self.contains(**source)))
-            .finish()
+        f.debug_set().entries(HintSource::ALL.iter().filter(|source| self.contains(**source))).finish()
     }
 }
 
@@ -130,14 +125,8 @@ mod tests {
         let members = |set: HintSources| HintSource::ALL.map(|source| set.contains(source));
         assert_eq!(members(HintSources::all()), [true; 7]);
         assert_eq!(members(HintSources::none()), [false; 7]);
-        assert_eq!(
-            members(HintSources::default()),
-            [true, true, true, true, true, true, false]
-        );
-        assert_eq!(
-            members(HintSources::headers_only()),
-            [true, true, true, true, false, false, false]
-        );
+        assert_eq!(members(HintSources::default()), [true, true, true, true, true, true, false]);
+        assert_eq!(members(HintSources::headers_only()), [true, true, true, true, false, false, false]);
         for source in HintSource::ALL {
             assert!(!HintSources::all().without(source).contains(source));
             assert_eq!(HintSources::none().with(source), [source].into_iter().collect());

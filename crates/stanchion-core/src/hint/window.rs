@@ -19,36 +19,11 @@ type Notation = fn(&str, SystemTime) -> Option<Duration>;
 
 /// A window of the common kind: its reset header, its remaining header and the notation of its reset.
 const WINDOWS: [(HintSource, &str, &str, Notation); 9] = [
-    (
-        HintSource::RateLimitReset,
-        "x-ratelimit-reset-requests",
-        "x-ratelimit-remaining-requests",
-        parse::window_reset,
-    ),
-    (
-        HintSource::RateLimitReset,
-        "x-ratelimit-reset-tokens",
-        "x-ratelimit-remaining-tokens",
-        parse::window_reset,
-    ),
-    (
-        HintSource::RateLimitReset,
-        "x-ratelimit-reset",
-        "x-ratelimit-remaining",
-        parse::rate_limit_reset,
-    ),
-    (
-        HintSource::RateLimitReset,
-        "x-ratelimit-reset-after",
-        "x-ratelimit-remaining",
-        |v, _| parse::delta_seconds(v),
-    ),
-    (
-        HintSource::RateLimitReset,
-        "ratelimit-reset",
-        "ratelimit-remaining",
-        |v, _| parse::delta_seconds(v),
-    ),
+    (HintSource::RateLimitReset, "x-ratelimit-reset-requests", "x-ratelimit-remaining-requests", parse::window_reset),
+    (HintSource::RateLimitReset, "x-ratelimit-reset-tokens", "x-ratelimit-remaining-tokens", parse::window_reset),
+    (HintSource::RateLimitReset, "x-ratelimit-reset", "x-ratelimit-remaining", parse::rate_limit_reset),
+    (HintSource::RateLimitReset, "x-ratelimit-reset-after", "x-ratelimit-remaining", |v, _| parse::delta_seconds(v)),
+    (HintSource::RateLimitReset, "ratelimit-reset", "ratelimit-remaining", |v, _| parse::delta_seconds(v)),
     (
         HintSource::AnthropicReset,
         "anthropic-ratelimit-requests-reset",
@@ -97,10 +72,7 @@ struct Choice<T> {
 
 impl<T> Choice<T> {
     fn new() -> Self {
-        Self {
-            exhausted: None,
-            unknown: None,
-        }
+        Self { exhausted: None, unknown: None }
     }
 
     fn see(&mut self, left: Left, delay: Duration, origin: T) {
@@ -155,10 +127,7 @@ pub fn rate_limit(value: &str) -> Option<Duration> {
 fn items(value: &str) -> impl Iterator<Item = (Left, Duration)> {
     split(value, ',').filter_map(|item| {
         let (mut left, mut delay) = (Left::Unknown, None);
-        for (name, value) in split(item, ';')
-            .skip(1)
-            .filter_map(|parameter| parameter.split_once('='))
-        {
+        for (name, value) in split(item, ';').skip(1).filter_map(|parameter| parameter.split_once('=')) {
             match name.trim_ascii() {
                 "r" => left = left_of(value),
                 "t" => delay = parse::delta_seconds(value),
@@ -191,24 +160,14 @@ fn subscription(headers: &HeaderMap, now: SystemTime, choice: &mut Choice<HintSo
     let reset = |name| largest(headers, name, |value| parse::epoch_seconds(value, now));
     let unified = reset("anthropic-ratelimit-unified-reset");
     if let Some(delay) = unified {
-        choice.see(
-            left_by_status(headers, "anthropic-ratelimit-unified-status"),
-            delay,
-            HintSource::AnthropicReset,
-        );
+        choice.see(left_by_status(headers, "anthropic-ratelimit-unified-status"), delay, HintSource::AnthropicReset);
     }
     for (name, status, utilization) in SUBSCRIPTION {
         let Some(delay) = reset(name) else { continue };
         let left = match left_by_status(headers, status) {
             Left::Unknown => values(headers, utilization)
                 .find_map(decimal)
-                .map_or(Left::Unknown, |used| {
-                    if used.is_below_one() {
-                        Left::Something
-                    } else {
-                        Left::Nothing
-                    }
-                }),
+                .map_or(Left::Unknown, |used| if used.is_below_one() { Left::Something } else { Left::Nothing }),
             known => known,
         };
         if left != Left::Unknown || unified.is_none() {
@@ -218,24 +177,20 @@ fn subscription(headers: &HeaderMap, now: SystemTime, choice: &mut Choice<HintSo
 }
 
 fn left_by_status(headers: &HeaderMap, name: &str) -> Left {
-    values(headers, name)
-        .next()
-        .map_or(Left::Unknown, |status| match status.trim_ascii() {
-            "rejected" => Left::Nothing,
-            "allowed" | "allowed_warning" => Left::Something,
-            _ => Left::Unknown,
-        })
+    values(headers, name).next().map_or(Left::Unknown, |status| match status.trim_ascii() {
+        "rejected" => Left::Nothing,
+        "allowed" | "allowed_warning" => Left::Something,
+        _ => Left::Unknown,
+    })
 }
 
 /// What a remaining header says. Nothing is believed over something.
 fn left(headers: &HeaderMap, name: &str) -> Left {
-    values(headers, name)
-        .map(left_of)
-        .fold(Left::Unknown, |known, left| match (known, left) {
-            (Left::Nothing, _) | (_, Left::Nothing) => Left::Nothing,
-            (Left::Something, _) | (_, Left::Something) => Left::Something,
-            _ => Left::Unknown,
-        })
+    values(headers, name).map(left_of).fold(Left::Unknown, |known, left| match (known, left) {
+        (Left::Nothing, _) | (_, Left::Nothing) => Left::Nothing,
+        (Left::Something, _) | (_, Left::Something) => Left::Something,
+        _ => Left::Unknown,
+    })
 }
 
 fn left_of(remaining: &str) -> Left {

@@ -42,7 +42,12 @@ impl AttemptLimits {
 
 impl Default for AttemptLimits {
     fn default() -> Self {
-        Self { first_output: Some(Self::FIRST_OUTPUT), idle: Some(Self::IDLE), total: Some(Self::TOTAL), grace: Self::GRACE }
+        Self {
+            first_output: Some(Self::FIRST_OUTPUT),
+            idle: Some(Self::IDLE),
+            total: Some(Self::TOTAL),
+            grace: Self::GRACE,
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use http_body::Body;
 use http_body_util::BodyExt;
 use proptest::prelude::*;
 use stanchion_core::{Failure, FailureKind, FinishReason, Phase, StreamRecord, StreamRecorder};
-use stanchion_testkit::{ScriptedBody, Step};
+use stanchion_testkit::{Contract, ScriptedBody, Step};
 use tokio::time::{Instant, sleep};
 use tower::{ServiceExt, service_fn};
 use tower_layer::Layer;
@@ -72,9 +72,14 @@ impl Body for Told {
 
 /// Frames, each after a silence of so many seconds; then silence for ever.
 async fn attempt(limits: AttemptLimits, script: &[(u64, Tells)]) -> std::pin::Pin<Box<AttemptBody<Told>>> {
-    let steps = script.iter().flat_map(|(silence, _)| [Step::Delay(s(*silence)), Step::Data("x".into())]).chain([Step::Hang]);
+    let steps =
+        script.iter().flat_map(|(silence, _)| [Step::Delay(s(*silence)), Step::Data("x".into())]).chain([Step::Hang]);
     let (record, recorder) = StreamRecord::new();
-    let mut body = Some(Told { inner: ScriptedBody::new(steps), tells: script.iter().map(|(_, tells)| *tells).collect(), recorder });
+    let mut body = Some(Told {
+        inner: ScriptedBody::new(steps),
+        tells: script.iter().map(|(_, tells)| *tells).collect(),
+        recorder,
+    });
     let service = AttemptLayer::new(limits).layer(service_fn(move |_: Request<()>| {
         let mut response = Response::new(body.take().unwrap());
         response.extensions_mut().insert(record.clone());
@@ -109,20 +114,83 @@ async fn clocks_run_out_when_and_as_they_should() {
     let after = Phase::AfterOutput;
     for (name, limits, script, frames, end, at) in [
         ("silence before output", limits(30, 60, 600), vec![], 0, Some((FirstOutputTimeout, before)), 30),
-        ("pings do not hide it", limits(30, 60, 600), vec![(10, Ping), (10, Ping), (5, Ping), (100, Ping)], 3, Some((FirstOutputTimeout, before)), 30),
+        (
+            "pings do not hide it",
+            limits(30, 60, 600),
+            vec![(10, Ping), (10, Ping), (5, Ping), (100, Ping)],
+            3,
+            Some((FirstOutputTimeout, before)),
+            30,
+        ),
         ("nor does structure", limits(30, 60, 600), vec![(20, Structure)], 1, Some((FirstOutputTimeout, before)), 30),
         ("silence after output", limits(30, 60, 600), vec![(10, Output)], 1, Some((IdleTimeout, after)), 70),
-        ("progress starts the idle clock anew", limits(30, 60, 600), vec![(10, Output), (50, Structure), (50, Output)], 3, Some((IdleTimeout, after)), 170),
-        ("pings do not", limits(30, 60, 600), vec![(10, Output), (50, Ping), (5, Ping), (50, Ping)], 3, Some((IdleTimeout, after)), 70),
-        ("total ends a living stream", limits(30, 60, 100), vec![(10, Output), (50, Output), (50, Output)], 2, Some((TotalTimeout, after)), 100),
+        (
+            "progress starts the idle clock anew",
+            limits(30, 60, 600),
+            vec![(10, Output), (50, Structure), (50, Output)],
+            3,
+            Some((IdleTimeout, after)),
+            170,
+        ),
+        (
+            "pings do not",
+            limits(30, 60, 600),
+            vec![(10, Output), (50, Ping), (5, Ping), (50, Ping)],
+            3,
+            Some((IdleTimeout, after)),
+            70,
+        ),
+        (
+            "total ends a living stream",
+            limits(30, 60, 100),
+            vec![(10, Output), (50, Output), (50, Output)],
+            2,
+            Some((TotalTimeout, after)),
+            100,
+        ),
         ("total before output", limits(0, 0, 100), vec![(10, Ping)], 1, Some((TotalTimeout, before)), 100),
-        ("idle counts before output where first output is off", limits(0, 60, 600), vec![(50, Structure)], 1, Some((IdleTimeout, before)), 110),
-        ("on a tie the narrower clock is the cause", limits(60, 60, 60), vec![], 0, Some((FirstOutputTimeout, before)), 60),
+        (
+            "idle counts before output where first output is off",
+            limits(0, 60, 600),
+            vec![(50, Structure)],
+            1,
+            Some((IdleTimeout, before)),
+            110,
+        ),
+        (
+            "on a tie the narrower clock is the cause",
+            limits(60, 60, 60),
+            vec![],
+            0,
+            Some((FirstOutputTimeout, before)),
+            60,
+        ),
         ("after a finish a silence is an end", limits(30, 60, 600), vec![(10, Output), (10, Finish)], 2, None, 22),
-        ("what comes in the grace still passes", limits(30, 60, 600), vec![(10, Output), (10, Finish), (1, Structure)], 3, None, 23),
+        (
+            "what comes in the grace still passes",
+            limits(30, 60, 600),
+            vec![(10, Output), (10, Finish), (1, Structure)],
+            3,
+            None,
+            23,
+        ),
         // The last ping comes with the end of the grace, and data goes before clocks.
-        ("pings do not stretch the grace", limits(30, 60, 600), vec![(10, Finish), (1, Ping), (1, Ping), (1, Ping)], 3, None, 12),
-        ("a slow but living stream is not killed without a total", limits(0, 60, 0), vec![(50, Output); 200], 200, Some((IdleTimeout, after)), 200 * 50 + 60),
+        (
+            "pings do not stretch the grace",
+            limits(30, 60, 600),
+            vec![(10, Finish), (1, Ping), (1, Ping), (1, Ping)],
+            3,
+            None,
+            12,
+        ),
+        (
+            "a slow but living stream is not killed without a total",
+            limits(0, 60, 0),
+            vec![(50, Output); 200],
+            200,
+            Some((IdleTimeout, after)),
+            200 * 50 + 60,
+        ),
     ] {
         let start = Instant::now();
         let seen = read(attempt(limits, &script).await).await;
@@ -132,9 +200,14 @@ async fn clocks_run_out_when_and_as_they_should() {
 
 #[tokio::test(start_paused = true)]
 async fn no_head_is_bounded_too() {
-    for (limits, kind, at) in [(limits(30, 60, 600), FailureKind::FirstOutputTimeout, 30), (limits(0, 0, 100), FailureKind::TotalTimeout, 100), (limits(0, 60, 600), FailureKind::IdleTimeout, 60)] {
+    for (limits, kind, at) in [
+        (limits(30, 60, 600), FailureKind::FirstOutputTimeout, 30),
+        (limits(0, 0, 100), FailureKind::TotalTimeout, 100),
+        (limits(0, 60, 600), FailureKind::IdleTimeout, 60),
+    ] {
         let start = Instant::now();
-        let service = AttemptLayer::new(limits).layer(service_fn(|_: Request<()>| pending::<Result<Response<ScriptedBody>, Infallible>>()));
+        let service = AttemptLayer::new(limits)
+            .layer(service_fn(|_: Request<()>| pending::<Result<Response<ScriptedBody>, Infallible>>()));
         let failure = service.oneshot(Request::new(())).await.map(drop).unwrap_err();
         assert_eq!((failure.kind(), failure.phase(), start.elapsed()), (kind, Phase::Head, s(at)));
         assert!(failure.limit().is_some());
@@ -195,6 +268,11 @@ async fn the_exchange_ends_with_its_clock() {
     body.frame().await.unwrap().unwrap();
     assert_eq!(body.frame().await.unwrap().unwrap_err().kind(), FailureKind::IdleTimeout);
     assert_eq!(drops.load(Ordering::SeqCst), 1, "before the body itself is dropped");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_contract_of_every_layer() {
+    Contract::new(AttemptLayer::default()).check().await;
 }
 
 proptest! {

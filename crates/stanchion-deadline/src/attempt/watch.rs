@@ -68,8 +68,12 @@ impl Watch {
     pub(super) fn deadline(&self, stage: Stage) -> Option<(Instant, Expiry)> {
         let total = self.from_start(self.limits.total, FailureKind::TotalTimeout);
         let other = match stage {
-            Stage::BeforeOutput if self.limits.first_output.is_some() => self.from_start(self.limits.first_output, FailureKind::FirstOutputTimeout),
-            Stage::BeforeOutput | Stage::Streaming => self.from_wait(self.limits.idle).map(|(at, limit)| (at, Expiry::Fail(FailureKind::IdleTimeout, limit))),
+            Stage::BeforeOutput if self.limits.first_output.is_some() => {
+                self.from_start(self.limits.first_output, FailureKind::FirstOutputTimeout)
+            }
+            Stage::BeforeOutput | Stage::Streaming => {
+                self.from_wait(self.limits.idle).map(|(at, limit)| (at, Expiry::Fail(FailureKind::IdleTimeout, limit)))
+            }
             Stage::Finished => self.from_wait(Some(self.limits.grace)).map(|(at, _)| (at, Expiry::End)),
         };
         match (other, total) {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use stanchion_core::{Disposition, DispositionRules, Failure, FailureKind};
 use stanchion_fallback::{Fallback, FallbackLayer};
-use stanchion_testkit::{Contract, Events, FAILURE_KINDS, candidates, request_in};
+use stanchion_testkit::{Contract, Events, candidates, request_in};
 use tower::ServiceExt;
 
 use super::{Reply, Script, failure, status};
@@ -38,10 +38,10 @@ proptest! {
     #[test]
     fn every_script_is_walked_in_order_and_ends_with_the_best(
         script in proptest::collection::vec(
-            proptest::option::weighted(0.9, (0..FAILURE_KINDS.len(), any::<bool>())), 1..7
+            proptest::option::weighted(0.9, (0..FailureKind::ALL.len(), any::<bool>())), 1..7
         ),
     ) {
-        let known = |(kind, told): (usize, bool)| (FAILURE_KINDS[kind], told);
+        let known = |(kind, told): (usize, bool)| (FailureKind::ALL[kind], told);
         let script: Vec<Answer> = script.into_iter().map(|answer| answer.map(known)).collect();
         let providers: Vec<String> = (0..script.len()).map(|index| format!("p{index}")).collect();
         let replies = script.iter().map(|answer| -> Reply { answer.map_or(Ok(()), |answer| Err(failed(answer))) });

@@ -2,7 +2,7 @@
 
 use stanchion_core::{Disposition, DispositionRules, FailureKind, FallbackOn, Phase};
 use stanchion_fallback::FallbackLayer;
-use stanchion_testkit::{FAILURE_KINDS, candidates, request};
+use stanchion_testkit::{candidates, request};
 use tower::{Layer, ServiceExt};
 
 use super::{Script, failure, status};
@@ -18,7 +18,7 @@ async fn asked(rules: DispositionRules, first: stanchion_core::Failure) -> usize
 #[tokio::test]
 async fn every_kind_is_passed_on_as_the_table_says() {
     let rules = DispositionRules::default();
-    for kind in FAILURE_KINDS {
+    for kind in FailureKind::ALL {
         let expected = if Disposition::of(&failure(kind), &rules).fallback { 2 } else { 1 };
         assert_eq!(asked(rules, failure(kind)).await, expected, "{kind:?}");
     }
@@ -41,7 +41,7 @@ async fn the_callers_own_failures_are_not_passed_on() {
 
 #[tokio::test]
 async fn after_output_nothing_is_passed_on() {
-    for kind in FAILURE_KINDS {
+    for kind in FailureKind::ALL {
         let late = failure(kind).with_phase(Phase::AfterOutput);
         assert_eq!(asked(DispositionRules::default(), late).await, 1, "{kind:?}");
     }

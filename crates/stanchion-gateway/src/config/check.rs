@@ -52,7 +52,10 @@ impl Checker<'_> {
         let listen = match &file.server.listen {
             None => SocketAddr::from(([127, 0, 0, 1], 8080)),
             Some(text) => text.get_ref().parse().unwrap_or_else(|_| {
-                self.complain(text.span(), format!("{:?} is no address: write IP:PORT, such as \"127.0.0.1:8080\"", text.get_ref()));
+                self.complain(
+                    text.span(),
+                    format!("{:?} is no address: write IP:PORT, such as \"127.0.0.1:8080\"", text.get_ref()),
+                );
                 SocketAddr::from(([127, 0, 0, 1], 0))
             }),
         };
@@ -78,7 +81,9 @@ impl Checker<'_> {
         let models = file.models.iter().map(|(name, model)| (name.clone(), self.model(file, model))).collect();
         // A provider that no model uses is checked all the same.
         for (name, provider) in &file.providers {
-            let used = file.models.values().any(|model| model.get_ref().candidates.iter().any(|candidate| candidate.get_ref().provider.get_ref() == name));
+            let used = file.models.values().any(|model| {
+                model.get_ref().candidates.iter().any(|candidate| candidate.get_ref().provider.get_ref() == name)
+            });
             if !used {
                 let _ = self.candidate(name, provider.get_ref(), None);
             }
@@ -94,7 +99,10 @@ impl Checker<'_> {
     fn model(&mut self, file: &file::File, spanned: &Spanned<file::Model>) -> Model {
         let model = spanned.get_ref();
         if model.candidates.is_empty() {
-            self.complain(spanned.span(), "a model needs at least one candidate: candidates = [{ provider = \"...\", model = \"...\" }]");
+            self.complain(
+                spanned.span(),
+                "a model needs at least one candidate: candidates = [{ provider = \"...\", model = \"...\" }]",
+            );
         }
         let candidates: Vec<Candidate> = model
             .candidates
@@ -103,7 +111,11 @@ impl Checker<'_> {
                 let named = &candidate.get_ref().provider;
                 let Some(provider) = file.providers.get(named.get_ref()) else {
                     let known: Vec<&str> = file.providers.keys().map(String::as_str).collect();
-                    let known = if known.is_empty() { "none is configured".to_owned() } else { format!("configured are: {}", known.join(", ")) };
+                    let known = if known.is_empty() {
+                        "none is configured".to_owned()
+                    } else {
+                        format!("configured are: {}", known.join(", "))
+                    };
                     self.complain(named.span(), format!("there is no provider {:?}; {known}", named.get_ref()));
                     return None;
                 };
@@ -111,7 +123,9 @@ impl Checker<'_> {
             })
             .collect();
         let defaults = &file.defaults;
-        let pick = |own: &Option<super::value::Span>, default: &Option<super::value::Span>| own.or(*default).map(|span| span.0);
+        let pick = |own: &Option<super::value::Span>, default: &Option<super::value::Span>| {
+            own.or(*default).map(|span| span.0)
+        };
         let mut limits = AttemptLimits::builder();
         if let Some(total) = pick(&model.timeouts.total, &defaults.timeouts.total) {
             limits = limits.total(total);
@@ -185,7 +199,11 @@ impl Checker<'_> {
         }
         if let Some(secret) = self.secret(&provider.api_key, &provider.api_key_env, &provider.api_key_file) {
             if HeaderValue::from_str(secret.expose()).is_err() {
-                let span = [&provider.api_key, &provider.api_key_env, &provider.api_key_file].into_iter().flatten().next().map_or(0..0, Spanned::span);
+                let span = [&provider.api_key, &provider.api_key_env, &provider.api_key_file]
+                    .into_iter()
+                    .flatten()
+                    .next()
+                    .map_or(0..0, Spanned::span);
                 self.complain(span, "the key has characters that no HTTP header can carry");
             }
             candidate = candidate.with_credential(secret);
@@ -194,16 +212,25 @@ impl Checker<'_> {
             match (HeaderName::try_from(header.as_str()), HeaderValue::from_str(value.get_ref())) {
                 (Ok(header), Ok(value)) => candidate = candidate.with_header(header, value),
                 (Err(_), _) => self.complain(value.span(), format!("{header:?} is no header name")),
-                (_, Err(_)) => self.complain(value.span(), format!("the value of {header:?} has characters that no HTTP header can carry")),
+                (_, Err(_)) => self.complain(
+                    value.span(),
+                    format!("the value of {header:?} has characters that no HTTP header can carry"),
+                ),
             }
         }
         (self.complaints.len() == before).then_some(candidate)
     }
 
     /// A secret from exactly one of its three places; `None` if none is named, or after a complaint.
-    fn secret(&mut self, plain: &Option<Spanned<String>>, variable: &Option<Spanned<String>>, path: &Option<Spanned<String>>) -> Option<Secret> {
+    fn secret(
+        &mut self,
+        plain: &Option<Spanned<String>>,
+        variable: &Option<Spanned<String>>,
+        path: &Option<Spanned<String>>,
+    ) -> Option<Secret> {
         let plain_named = plain.as_ref();
-        let named: Vec<&Spanned<String>> = [plain_named, variable.as_ref(), path.as_ref()].into_iter().flatten().collect();
+        let named: Vec<&Spanned<String>> =
+            [plain_named, variable.as_ref(), path.as_ref()].into_iter().flatten().collect();
         if named.len() > 1 {
             self.complain(named[1].span(), "the key is given twice: keep one of the three ways");
             return None;

@@ -13,7 +13,9 @@ pub(super) fn locate(text: &str, span: Range<usize>) -> Place {
     let line = before.matches('\n').count() + 1;
     let lines: Vec<&str> = text.lines().take(line).collect();
     // A value may go over several lines: its key stands on the last line before that has one at its start.
-    let table_line = (0..line).rev().find(|&number| lines.get(number).is_some_and(|line| line.trim_start().starts_with('[') && table_of(line).is_some()));
+    let table_line = (0..line).rev().find(|&number| {
+        lines.get(number).is_some_and(|line| line.trim_start().starts_with('[') && table_of(line).is_some())
+    });
     let table = table_line.and_then(|number| table_of(lines[number])).unwrap_or_default();
     let first = table_line.map_or(0, |number| number + 1);
     let key = (first..line).rev().find_map(|number| key_of(lines.get(number)?));

@@ -14,9 +14,11 @@ pub(super) struct Span(pub(super) Duration);
 impl<'de> Deserialize<'de> for Span {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        humantime::parse_duration(&text)
-            .map(Self)
-            .map_err(|_| Error::custom(format!("{text:?} is no duration: write a number and a unit, such as \"500ms\", \"3s\" or \"2m\"")))
+        humantime::parse_duration(&text).map(Self).map_err(|_| {
+            Error::custom(format!(
+                "{text:?} is no duration: write a number and a unit, such as \"500ms\", \"3s\" or \"2m\""
+            ))
+        })
     }
 }
 
@@ -36,7 +38,8 @@ const UNITS: [(&str, u64); 7] = [
 
 fn parse_bytes(text: &str) -> Option<usize> {
     let text = text.trim();
-    let (number, unit) = UNITS.iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?.trim_end(), *unit))).unwrap_or((text, 1));
+    let (number, unit) =
+        UNITS.iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?.trim_end(), *unit))).unwrap_or((text, 1));
     number.parse::<u64>().ok()?.checked_mul(unit)?.try_into().ok()
 }
 
@@ -52,7 +55,9 @@ impl<'de> Deserialize<'de> for Bytes {
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Bytes, E> {
-                parse_bytes(text).map(Bytes).ok_or_else(|| E::custom(format!("{text:?} is no size: write a number and a unit, such as \"64KiB\" or \"32MiB\"")))
+                parse_bytes(text).map(Bytes).ok_or_else(|| {
+                    E::custom(format!("{text:?} is no size: write a number and a unit, such as \"64KiB\" or \"32MiB\""))
+                })
             }
 
             fn visit_i64<E: Error>(self, number: i64) -> Result<Bytes, E> {

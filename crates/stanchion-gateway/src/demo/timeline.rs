@@ -42,7 +42,9 @@ fn describe(event: &Event) -> Option<String> {
     Some(match event {
         Event::ProviderAttempt(attempt) => match attempt.phase {
             AttemptPhase::Started => format!("attempt {} at {}", attempt.attempt, attempt.candidate),
-            AttemptPhase::Committed => "commit: the first output is at hand, from here on nothing is replayed".to_owned(),
+            AttemptPhase::Committed => {
+                "commit: the first output is at hand, from here on nothing is replayed".to_owned()
+            }
             AttemptPhase::Failed => {
                 let what = attempt.failure.map_or("it failed", |kind| kind.summary());
                 let status = attempt.status_code.map(|status| format!(" (HTTP {status})")).unwrap_or_default();
@@ -51,7 +53,12 @@ fn describe(event: &Event) -> Option<String> {
             _ => return None,
         },
         Event::ProviderRetry(retry) => match retry.phase {
-            RetryPhase::Scheduled => format!("retry {} of {} in {:.2} s", retry.attempt, retry.max_retries, retry.delay.unwrap_or_default().as_secs_f64()),
+            RetryPhase::Scheduled => format!(
+                "retry {} of {} in {:.2} s",
+                retry.attempt,
+                retry.max_retries,
+                retry.delay.unwrap_or_default().as_secs_f64()
+            ),
             RetryPhase::Recovered => "recovered".to_owned(),
             RetryPhase::Exhausted => "no further retry here".to_owned(),
             _ => return None,
@@ -67,7 +74,8 @@ fn describe(event: &Event) -> Option<String> {
 pub(super) fn outcome(reply: &Reply) -> String {
     let at = reply.elapsed().as_secs_f64();
     let shown = if reply.text.is_empty() { String::new() } else { format!(" {:?}", reply.text) };
-    let error = reply.error.as_ref().and_then(|error| error.get("message")).and_then(serde_json::Value::as_str).unwrap_or("");
+    let error =
+        reply.error.as_ref().and_then(|error| error.get("message")).and_then(serde_json::Value::as_str).unwrap_or("");
     let status = reply.status.map_or_else(|| "no reply".to_owned(), |status| format!("HTTP {status}"));
     if reply.error.is_none() {
         format!("{at:>6.2}s  -> {status}{shown}")

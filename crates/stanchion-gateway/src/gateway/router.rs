@@ -33,7 +33,10 @@ impl ModelRouter {
     }
 
     /// Providers that serve whatever they know.
-    pub(super) fn open_ended(services: impl IntoIterator<Item = (String, Family, ModelService)>, choose: Choose) -> Self {
+    pub(super) fn open_ended(
+        services: impl IntoIterator<Item = (String, Family, ModelService)>,
+        choose: Choose,
+    ) -> Self {
         let (mut providers, mut by_name) = (Vec::new(), HashMap::new());
         for (name, family, service) in services {
             providers.push((name.clone(), family));
@@ -67,11 +70,17 @@ impl ModelRouter {
                     invalid(&text).with_code("dialect_mismatch")
                 })
             }
-            Routes::OpenEnded { providers, services, choose } => choose(providers, family, model).map(|name| services[name].clone()).ok_or_else(|| {
-                let spoken: Vec<&str> = providers.iter().map(|(name, _)| name.as_str()).collect();
-                let text = format!("no provider at hand speaks the dialect {}; keys are set for: {}", call.dialect, spoken.join(", "));
-                invalid(&text).with_code("dialect_mismatch")
-            }),
+            Routes::OpenEnded { providers, services, choose } => {
+                choose(providers, family, model).map(|name| services[name].clone()).ok_or_else(|| {
+                    let spoken: Vec<&str> = providers.iter().map(|(name, _)| name.as_str()).collect();
+                    let text = format!(
+                        "no provider at hand speaks the dialect {}; keys are set for: {}",
+                        call.dialect,
+                        spoken.join(", ")
+                    );
+                    invalid(&text).with_code("dialect_mismatch")
+                })
+            }
         }
     }
 }
@@ -125,7 +134,9 @@ impl Future for RouterFuture {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
             match &mut self.0 {
-                Routed::Refused(failure) => return Poll::Ready(Err(failure.take().expect("polled after it was ready"))),
+                Routed::Refused(failure) => {
+                    return Poll::Ready(Err(failure.take().expect("polled after it was ready")));
+                }
                 Routed::Service { service, request } => match service.poll_ready(cx) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(Err(failure)) => return Poll::Ready(Err(failure)),

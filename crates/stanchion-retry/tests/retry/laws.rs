@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use stanchion_core::{Disposition, DispositionRules, FailureKind, Retry};
 use stanchion_retry::RetryLayer;
-use stanchion_testkit::{Contract, Events, FAILURE_KINDS};
+use stanchion_testkit::{Contract, Events};
 
 use super::{Reply, failure, play, retries};
 
@@ -36,9 +36,9 @@ proptest! {
     #[test]
     fn every_script_ends_in_time_and_is_told_in_order(
         max in 0_u32..5,
-        script in proptest::collection::vec(proptest::option::weighted(0.9, 0..FAILURE_KINDS.len()), 8),
+        script in proptest::collection::vec(proptest::option::weighted(0.9, 0..FailureKind::ALL.len()), 8),
     ) {
-        let script: Vec<_> = script.into_iter().map(|kind| kind.map(|index| FAILURE_KINDS[index])).collect();
+        let script: Vec<_> = script.into_iter().map(|kind| kind.map(|index| FailureKind::ALL[index])).collect();
         let attempts = expected(max, &script);
         let reply = |kind: &Option<_>| kind.map_or(Ok(()), |kind| Err(failure(kind)));
         let replies: Vec<Reply> = script[..attempts].iter().map(reply).collect();

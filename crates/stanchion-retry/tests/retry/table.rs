@@ -1,13 +1,12 @@
 //! Every row of the table: how often each kind of failure is tried, and when.
 
 use stanchion_core::{Context, Disposition, DispositionRules, FailureKind, Phase, Retry};
-use stanchion_testkit::FAILURE_KINDS;
 
 use super::{Reply, failure, play, retries, status};
 
 #[tokio::test(start_paused = true)]
 async fn every_kind_is_retried_as_the_table_says() {
-    for kind in FAILURE_KINDS {
+    for kind in FailureKind::ALL {
         let at: &[u128] = match Disposition::of(&failure(kind), &DispositionRules::default()).retry {
             Retry::Never => &[0],
             Retry::Once => &[0, 500],
@@ -27,7 +26,7 @@ async fn every_kind_is_retried_as_the_table_says() {
 
 #[tokio::test(start_paused = true)]
 async fn after_output_nothing_is_retried() {
-    for kind in FAILURE_KINDS {
+    for kind in FailureKind::ALL {
         let late = failure(kind).with_phase(Phase::AfterOutput).with_should_retry(Some(true));
         assert_eq!(play(retries(2), Context::default(), [Err(late)]).await.at, [0], "{kind:?}");
     }
@@ -35,7 +34,7 @@ async fn after_output_nothing_is_retried() {
 
 #[tokio::test(start_paused = true)]
 async fn a_limit_of_zero_allows_no_retry_of_any_kind() {
-    for kind in FAILURE_KINDS {
+    for kind in FailureKind::ALL {
         assert_eq!(play(retries(0), Context::default(), [Err(failure(kind))]).await.at, [0], "{kind:?}");
     }
 }

@@ -11,7 +11,8 @@ use http::{Response, response::Parts};
 use http_body::{Body, Frame};
 use pin_project_lite::pin_project;
 use stanchion_core::{
-    AttemptPhase, Context, Ending, Event, Failure, FailureKind, HoldEvent, Phase, ProviderAttempt, ProviderReply, StreamRecord,
+    AttemptPhase, Context, Ending, Event, Failure, FailureKind, HoldEvent, Phase, ProviderAttempt, ProviderReply,
+    StreamRecord,
 };
 use stanchion_wire::error::classify_reply;
 use tokio::time::{Sleep, sleep};
@@ -64,7 +65,9 @@ struct Holding<B> {
 /// How the holding back ended.
 enum Held {
     /// The reply may leave; whether its body is over.
-    Release { ended: bool },
+    Release {
+        ended: bool,
+    },
     Fail(Failure),
 }
 
@@ -93,9 +96,22 @@ where
                         let (head, body) = response.into_parts();
                         let next = if head.status.is_success() {
                             let record = head.extensions.get().cloned();
-                            State::Holding { holding: Some(Holding { head, record, held: VecDeque::new(), held_bytes: 0, body: Box::pin(body) }) }
+                            State::Holding {
+                                holding: Some(Holding {
+                                    head,
+                                    record,
+                                    held: VecDeque::new(),
+                                    held_bytes: 0,
+                                    body: Box::pin(body),
+                                }),
+                            }
                         } else {
-                            State::Refused { head: Some(head), collected: BytesMut::new(), body, until: sleep(this.layer.error_body_time) }
+                            State::Refused {
+                                head: Some(head),
+                                collected: BytesMut::new(),
+                                body,
+                                until: sleep(this.layer.error_body_time),
+                            }
                         };
                         this.state.set(next);
                         continue;
@@ -103,13 +119,20 @@ where
                 },
                 StateProjection::Holding { holding } => {
                     let state = holding.as_mut().expect("polled after it was ready");
-                    match ready!(state.poll(cx, this.layer.max_hold, this.info.as_ref().and_then(|info| info.context.as_ref()))) {
+                    match ready!(state.poll(
+                        cx,
+                        this.layer.max_hold,
+                        this.info.as_ref().and_then(|info| info.context.as_ref())
+                    )) {
                         Held::Fail(failure) => failure,
                         Held::Release { ended } => {
                             let state = holding.take().expect("just polled");
                             let info = this.info.take().expect("taken once");
                             tell(&info, AttemptPhase::Committed, None);
-                            return Poll::Ready(Ok(Response::from_parts(state.head, CommitBody::new(state.held, state.body, info, ended))));
+                            return Poll::Ready(Ok(Response::from_parts(
+                                state.head,
+                                CommitBody::new(state.held, state.body, info, ended),
+                            )));
                         }
                     }
                 }
@@ -122,7 +145,12 @@ where
                         }
                     };
                     let head = head.take().expect("polled after it was ready");
-                    let reply = ProviderReply { status: head.status, headers: head.headers, body: collected.split().freeze(), complete };
+                    let reply = ProviderReply {
+                        status: head.status,
+                        headers: head.headers,
+                        body: collected.split().freeze(),
+                        complete,
+                    };
                     let dialect = this.info.as_ref().expect("taken once").dialect;
                     classify_reply(dialect, reply, SystemTime::now())
                 }
@@ -160,7 +188,11 @@ where
                 None if self.record.as_ref().is_some_and(|record| record.ending() == Some(Ending::Complete)) => {
                     return Poll::Ready(Held::Release { ended: true });
                 }
-                None => return Poll::Ready(Held::Fail(Failure::new(FailureKind::EmptyReply).with_phase(Phase::BeforeOutput))),
+                None => {
+                    return Poll::Ready(Held::Fail(
+                        Failure::new(FailureKind::EmptyReply).with_phase(Phase::BeforeOutput),
+                    ));
+                }
             }
         }
     }

@@ -16,22 +16,28 @@ use stanchion_core::{Ending, Event, Failure, FailureKind, Phase, StreamRecord};
 use stanchion_testkit::{Events, ScriptedBody, Step, request_in};
 use tokio::time::Instant;
 use tower::{ServiceExt, service_fn};
-use tower_layer::Layer;
+use tower_layer::{Layer, Stack};
 
 use super::*;
 use crate::{
     ObserveBody, ObserveLayer,
-    observe::tests::{DONE, ROLE, STOP, TEXT},
+    observe::tests::{DONE, ROLE, STOP, TEXT, keeps_the_contract},
 };
 
 const PING: &str = ": ping\n\n";
 const META: &str = "data: {\"choices\":[]}\n\n";
 
-async fn committed(layer: CommitLayer, events: &Events, status: u16, body: ScriptedBody) -> Result<Response<CommitBody<ObserveBody<ScriptedBody>>>, Failure> {
+async fn committed(
+    layer: CommitLayer,
+    events: &Events,
+    status: u16,
+    body: ScriptedBody,
+) -> Result<Response<CommitBody<ObserveBody<ScriptedBody>>>, Failure> {
     let mut body = Some(body);
     let provider = service_fn(move |_: Request<Full<Bytes>>| {
         let content_type = if status == 200 { "text/event-stream" } else { "application/json" };
-        let response = Response::builder().status(status).header("content-type", content_type).body(body.take().unwrap()).unwrap();
+        let response =
+            Response::builder().status(status).header("content-type", content_type).body(body.take().unwrap()).unwrap();
         async move { Ok::<_, Infallible>(response) }
     });
     layer.layer(ObserveLayer::new().layer(provider)).oneshot(request_in(events.context())).await
@@ -47,7 +53,8 @@ fn data(frames: &[&str]) -> Vec<Step> {
 
 #[tokio::test(start_paused = true)]
 async fn what_fails_before_output_leaves_as_an_error() {
-    let overloaded = "data: {\"error\":{\"message\":\"The server is overloaded\",\"type\":\"server_error\",\"code\":503}}\n\n";
+    let overloaded =
+        "data: {\"error\":{\"message\":\"The server is overloaded\",\"type\":\"server_error\",\"code\":503}}\n\n";
     for (frames, last, kind) in [
         (vec![], Step::End, FailureKind::EmptyReply),
         (vec![PING], Step::End, FailureKind::EmptyReply),
@@ -68,7 +75,14 @@ async fn what_fails_before_output_leaves_as_an_error() {
 
 #[tokio::test(start_paused = true)]
 async fn the_preamble_is_held_and_then_nothing_is_lost() {
-    let steps = [data(&[PING, ROLE]), vec![Step::Delay(Duration::from_secs(50))], data(&[META, TEXT]), vec![Step::Delay(Duration::from_secs(50))], data(&[STOP, DONE])].concat();
+    let steps = [
+        data(&[PING, ROLE]),
+        vec![Step::Delay(Duration::from_secs(50))],
+        data(&[META, TEXT]),
+        vec![Step::Delay(Duration::from_secs(50))],
+        data(&[STOP, DONE]),
+    ]
+    .concat();
     let start = Instant::now();
     let response = commit(steps).await.unwrap();
     assert_eq!(start.elapsed(), Duration::from_secs(50), "it leaves with the first output");
@@ -116,7 +130,10 @@ async fn what_fails_after_output_is_a_fact() {
 #[tokio::test(start_paused = true)]
 async fn an_error_reply_becomes_a_failure_with_the_reply_inside() {
     let body = r#"{"error":{"message":"Rate limit reached","type":"rate_limit_error","code":"rate_limit_exceeded"}}"#;
-    let failure = committed(CommitLayer::new(), &Events::new(), 429, ScriptedBody::frames([&body[..30], &body[30..]])).await.map(drop).unwrap_err();
+    let failure = committed(CommitLayer::new(), &Events::new(), 429, ScriptedBody::frames([&body[..30], &body[30..]]))
+        .await
+        .map(drop)
+        .unwrap_err();
     assert_eq!((failure.kind(), failure.status()), (FailureKind::RateLimited, Some(StatusCode::TOO_MANY_REQUESTS)));
     let reply = failure.reply().unwrap();
     assert_eq!(reply.body, body);
@@ -150,8 +167,11 @@ async fn a_preamble_beyond_the_bound_is_let_go_and_told() {
 
 #[tokio::test(start_paused = true)]
 async fn without_a_record_the_first_byte_is_output() {
-    let provider = service_fn(|_: Request<Full<Bytes>>| async { Ok::<_, Infallible>(Response::new(ScriptedBody::frames([ROLE, TEXT]))) });
-    let response = CommitLayer::new().layer(provider).oneshot(request_in(stanchion_core::Context::default())).await.unwrap();
+    let provider = service_fn(|_: Request<Full<Bytes>>| async {
+        Ok::<_, Infallible>(Response::new(ScriptedBody::frames([ROLE, TEXT])))
+    });
+    let response =
+        CommitLayer::new().layer(provider).oneshot(request_in(stanchion_core::Context::default())).await.unwrap();
     assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), [ROLE, TEXT].concat());
 }
 
@@ -159,7 +179,12 @@ async fn without_a_record_the_first_byte_is_output() {
 async fn dropping_the_future_or_the_body_ends_the_exchange_at_once() {
     let drops = Arc::new(AtomicUsize::new(0));
     let events = Events::new();
-    let waiting = committed(CommitLayer::new(), &events, 200, ScriptedBody::new([Step::Data(ROLE.into()), Step::Hang]).counts_drops(&drops));
+    let waiting = committed(
+        CommitLayer::new(),
+        &events,
+        200,
+        ScriptedBody::new([Step::Data(ROLE.into()), Step::Hang]).counts_drops(&drops),
+    );
     let _ = tokio::time::timeout(Duration::from_secs(1), waiting).await.map(drop).unwrap_err();
     assert_eq!(drops.load(Ordering::SeqCst), 1);
 
@@ -167,6 +192,11 @@ async fn dropping_the_future_or_the_body_ends_the_exchange_at_once() {
     let response = committed(CommitLayer::new(), &Events::new(), 200, body).await.unwrap();
     drop(response);
     assert_eq!(drops.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_contract_of_every_layer() {
+    keeps_the_contract!(Stack::new(ObserveLayer::new(), CommitLayer::new()));
 }
 
 /// A body that counts how many chunks were taken from it.

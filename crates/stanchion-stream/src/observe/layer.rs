@@ -34,7 +34,11 @@ impl ObserveLayer {
     /// A layer with the default settings.
     pub const fn new() -> Self {
         Self {
-            settings: Settings { max_event: FrameDecoder::DEFAULT_MAX_EVENT, max_document: 8 * 1024 * 1024, malformed: Malformed::Drop },
+            settings: Settings {
+                max_event: FrameDecoder::DEFAULT_MAX_EVENT,
+                max_document: 8 * 1024 * 1024,
+                malformed: Malformed::Drop,
+            },
         }
     }
 

@@ -3,7 +3,8 @@
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use stanchion_core::{
-    Context, Dialect, Ending, Event, Failure, FailureKind, FrameEvent, FrameFault, Framing, HoldEvent, Phase, StreamRecorder,
+    Context, Dialect, Ending, Event, Failure, FailureKind, FrameEvent, FrameFault, Framing, HoldEvent, Phase,
+    StreamRecorder,
 };
 use stanchion_wire::{
     dialect::{Reading, StreamEnd, StreamReader, read_document},
@@ -33,7 +34,10 @@ pub(super) struct Reply {
 enum Form {
     /// Nothing telling has come yet.
     Unknown(BytesMut),
-    Frames { decoder: Box<FrameDecoder>, reader: StreamReader },
+    Frames {
+        decoder: Box<FrameDecoder>,
+        reader: StreamReader,
+    },
     /// Held until it is complete.
     Document(BytesMut),
     /// Too large to be held, or read to its end: what comes passes.
@@ -41,7 +45,14 @@ enum Form {
 }
 
 impl Reply {
-    pub(super) fn new(dialect: Dialect, stream: bool, headers: &HeaderMap, settings: Settings, recorder: StreamRecorder, context: Option<Context>) -> Self {
+    pub(super) fn new(
+        dialect: Dialect,
+        stream: bool,
+        headers: &HeaderMap,
+        settings: Settings,
+        recorder: StreamRecorder,
+        context: Option<Context>,
+    ) -> Self {
         Self {
             dialect,
             stream,
@@ -76,7 +87,9 @@ impl Reply {
                 };
                 match sniff::telling_byte(&chunk) {
                     Some(byte) => self.begin(byte, chunk),
-                    None if chunk.len() < self.settings.max_document => self.form = Form::Unknown(BytesMut::from(&chunk[..])),
+                    None if chunk.len() < self.settings.max_document => {
+                        self.form = Form::Unknown(BytesMut::from(&chunk[..]))
+                    }
                     None => self.fault = Some(before_output(FailureKind::NotModelReply)),
                 }
             }
@@ -121,14 +134,19 @@ impl Reply {
 
     fn read_frames(&mut self) {
         // Borrowed apart, so that a frame can lie in the decoder while everything else changes.
-        let Self { form: Form::Frames { decoder, reader }, recorder, context, settings, output, fault, .. } = self else { return };
+        let Self { form: Form::Frames { decoder, reader }, recorder, context, settings, output, fault, .. } = self
+        else {
+            return;
+        };
         let (mut frames, mut progress) = (0, 0);
         loop {
             let frame = match decoder.next_frame() {
                 Ok(Some(frame)) => frame,
                 Ok(None) => break,
                 Err(EventTooLarge { limit }) => {
-                    Context::emit(context.as_ref(), || Event::StreamFrame(FrameEvent { fault: FrameFault::TooLarge, bytes: limit as u64 }));
+                    Context::emit(context.as_ref(), || {
+                        Event::StreamFrame(FrameEvent { fault: FrameFault::TooLarge, bytes: limit as u64 })
+                    });
                     *fault = Some(before_output(FailureKind::EventTooLarge));
                     break;
                 }
@@ -285,9 +303,15 @@ fn before_output(kind: FailureKind) -> Failure {
 }
 
 /// Reads one frame; `None` if it is cut short and is to be left out.
-fn read_frame(frame: &Frame<'_>, reader: &mut StreamReader, malformed: Malformed, context: Option<&Context>) -> Option<Reading> {
+fn read_frame(
+    frame: &Frame<'_>,
+    reader: &mut StreamReader,
+    malformed: Malformed,
+    context: Option<&Context>,
+) -> Option<Reading> {
     if frame.data.as_deref().is_some_and(is_cut_short) {
-        let fault = if malformed == Malformed::Pass { FrameFault::MalformedPassed } else { FrameFault::MalformedDropped };
+        let fault =
+            if malformed == Malformed::Pass { FrameFault::MalformedPassed } else { FrameFault::MalformedDropped };
         let bytes = frame.raw.len() as u64;
         Context::emit(context, || Event::StreamFrame(FrameEvent { fault, bytes }));
         match malformed {
@@ -300,7 +324,12 @@ fn read_frame(frame: &Frame<'_>, reader: &mut StreamReader, malformed: Malformed
 }
 
 /// Writes a reading down. Returns whether the frame is passed on, and the failure that ends the stream after it.
-fn take_note(reading: Reading, recorder: &mut StreamRecorder, output: &mut bool, frame: &Frame<'_>) -> (bool, Option<Failure>) {
+fn take_note(
+    reading: Reading,
+    recorder: &mut StreamRecorder,
+    output: &mut bool,
+    frame: &Frame<'_>,
+) -> (bool, Option<Failure>) {
     if let Some(usage) = &reading.usage {
         recorder.usage(usage);
     }

@@ -77,7 +77,12 @@ mod tests {
             (Label::Json, Dialect::Ollama, false, b'{', Some(Document)),
             (Label::Ndjson, Dialect::OpenAiChat, true, b'{', Some(Ndjson)),
         ] {
-            assert_eq!(framing(label, dialect, stream, byte), expected, "{label:?} {dialect:?} {stream} {:?}", char::from(byte));
+            assert_eq!(
+                framing(label, dialect, stream, byte),
+                expected,
+                "{label:?} {dialect:?} {stream} {:?}",
+                char::from(byte)
+            );
         }
     }
 

@@ -12,7 +12,31 @@ use tower_layer::Layer;
 
 use super::*;
 
-pub(crate) const ROLE: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n";
+/// A stream has no length that could be kept, since frames may be dropped and an error may follow; a document has.
+macro_rules! keeps_the_contract {
+    ($layer:expr) => {
+        // Cut before its finish: what breaks after it is a clean end.
+        let stream = stanchion_testkit::Contract::new($layer).with_reply("text/event-stream", [ROLE, TEXT, STOP]);
+        stream.readiness().await;
+        stream.no_reservation().await;
+        stream.ready_errors().await;
+        stream.endings().await;
+        stream.release().await;
+        let whole = || {
+            let mut request = stanchion_testkit::request();
+            request.extensions_mut().insert(stanchion_core::Call::new(stanchion_core::Dialect::OpenAiChat, false));
+            request
+        };
+        let reply = [r#"{"choices":[{"message":{"#, r#""content":"ok"},"finish_reason":"stop"}]}"#];
+        let document =
+            stanchion_testkit::Contract::new($layer).with_request(whole).with_reply("application/json", reply);
+        document.body().await;
+    };
+}
+pub(crate) use keeps_the_contract;
+
+pub(crate) const ROLE: &str =
+    "data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n";
 pub(crate) const TEXT: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hello\"}}]}\n\n";
 pub(crate) const STOP: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
 pub(crate) const DONE: &str = "data: [DONE]\n\n";
@@ -26,7 +50,12 @@ struct Seen {
     ending: Option<Ending>,
 }
 
-async fn observed(layer: ObserveLayer, call: Call, content_type: &str, body: ScriptedBody) -> (Response<ObserveBody<ScriptedBody>>, StreamRecord) {
+async fn observed(
+    layer: ObserveLayer,
+    call: Call,
+    content_type: &str,
+    body: ScriptedBody,
+) -> (Response<ObserveBody<ScriptedBody>>, StreamRecord) {
     let content_type = content_type.to_owned();
     let mut body = Some(body);
     let service = layer.layer(service_fn(move |_: Request<()>| {
@@ -65,7 +94,11 @@ async fn see(layer: ObserveLayer, call: Call, content_type: &str, chunks: &[&str
     }
     let (response, record) = observed(layer, call, content_type, body).await;
     let (bytes, failure) = drain(response.into_body()).await;
-    Seen { bytes: String::from_utf8(bytes).unwrap(), failure: failure.map(|failure| (failure.kind(), failure.phase())), ending: record.ending() }
+    Seen {
+        bytes: String::from_utf8(bytes).unwrap(),
+        failure: failure.map(|failure| (failure.kind(), failure.phase())),
+        ending: record.ending(),
+    }
 }
 
 fn chat() -> Call {
@@ -83,20 +116,69 @@ async fn streams_end_as_their_dialect_says() {
         ("whole", vec![ROLE, TEXT, STOP, DONE], None, [ROLE, TEXT, STOP, DONE].concat(), None, Ending::Complete),
         ("no end marker", vec![ROLE, TEXT, STOP], None, [ROLE, TEXT, STOP].concat(), None, Ending::Complete),
         ("no finish", vec![ROLE, TEXT], None, [ROLE, TEXT].concat(), Some((K::Truncated, After)), Ending::Truncated),
-        ("an end marker without a finish is not passed on", vec![ROLE, TEXT, DONE], None, [ROLE, TEXT].concat(), Some((K::Truncated, After)), Ending::Truncated),
+        (
+            "an end marker without a finish is not passed on",
+            vec![ROLE, TEXT, DONE],
+            None,
+            [ROLE, TEXT].concat(),
+            Some((K::Truncated, After)),
+            Ending::Truncated,
+        ),
         ("role alone", vec![ROLE], None, ROLE.into(), Some((K::Truncated, Before)), Ending::Truncated),
         ("nothing", vec![], None, String::new(), Some((K::EmptyReply, Before)), Ending::Failed),
         ("comments alone", vec![": hi\n\n"], None, ": hi\n\n".into(), Some((K::EmptyReply, Before)), Ending::Failed),
         ("end marker alone", vec![DONE], None, String::new(), Some((K::EmptyReply, Before)), Ending::Failed),
         ("broken before output", vec![ROLE], broken(), ROLE.into(), Some((K::Transport, Before)), Ending::Failed),
-        ("broken after output", vec![ROLE, TEXT], broken(), [ROLE, TEXT].concat(), Some((K::Transport, After)), Ending::Failed),
-        ("broken after the finish", vec![ROLE, TEXT, STOP], broken(), [ROLE, TEXT, STOP].concat(), None, Ending::Complete),
-        ("error before output", vec![ROLE, ERROR, DONE], None, ROLE.into(), Some((K::ServerError, Before)), Ending::Failed),
+        (
+            "broken after output",
+            vec![ROLE, TEXT],
+            broken(),
+            [ROLE, TEXT].concat(),
+            Some((K::Transport, After)),
+            Ending::Failed,
+        ),
+        (
+            "broken after the finish",
+            vec![ROLE, TEXT, STOP],
+            broken(),
+            [ROLE, TEXT, STOP].concat(),
+            None,
+            Ending::Complete,
+        ),
+        (
+            "error before output",
+            vec![ROLE, ERROR, DONE],
+            None,
+            ROLE.into(),
+            Some((K::ServerError, Before)),
+            Ending::Failed,
+        ),
         ("error after output", vec![TEXT, ERROR, DONE], None, [TEXT, ERROR, DONE].concat(), None, Ending::Failed),
-        ("half an event", vec![TEXT, "data: {\"choices\":[{\"index"], None, TEXT.into(), Some((K::Truncated, After)), Ending::Truncated),
-        ("a last event without its blank line", vec![TEXT, STOP.trim_end()], None, [TEXT, STOP.trim_end()].concat(), None, Ending::Complete),
+        (
+            "half an event",
+            vec![TEXT, "data: {\"choices\":[{\"index"],
+            None,
+            TEXT.into(),
+            Some((K::Truncated, After)),
+            Ending::Truncated,
+        ),
+        (
+            "a last event without its blank line",
+            vec![TEXT, STOP.trim_end()],
+            None,
+            [TEXT, STOP.trim_end()].concat(),
+            None,
+            Ending::Complete,
+        ),
         ("a page", vec!["<html>Blocked</html>"], None, String::new(), Some((K::NotModelReply, Before)), Ending::Failed),
-        ("a bare error", vec!["{\"error\":{\"code\":\"insufficient_quota\",\"message\":\"x\"}}"], None, String::new(), Some((K::QuotaExhausted, Before)), Ending::Failed),
+        (
+            "a bare error",
+            vec!["{\"error\":{\"code\":\"insufficient_quota\",\"message\":\"x\"}}"],
+            None,
+            String::new(),
+            Some((K::QuotaExhausted, Before)),
+            Ending::Failed,
+        ),
     ] {
         let seen = see(ObserveLayer::new(), chat(), SSE, &chunks, last).await;
         assert_eq!(seen, Seen { bytes, failure, ending: Some(ending) }, "{name}");
@@ -113,7 +195,8 @@ async fn an_error_that_no_client_sees_is_made_one() {
 
 #[tokio::test]
 async fn whole_documents_are_held_until_they_are_complete() {
-    let document = "{\"choices\":[{\"message\":{\"content\":\"ok\"},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":3}}";
+    let document =
+        "{\"choices\":[{\"message\":{\"content\":\"ok\"},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":3}}";
     let (head, tail) = document.split_at(20);
     let plain = Call::new(Dialect::OpenAiChat, false);
 
@@ -122,7 +205,10 @@ async fn whole_documents_are_held_until_they_are_complete() {
     assert_eq!(response.body().size_hint().exact(), Some(document.len() as u64));
     let frames = response.into_body().collect().await.unwrap();
     assert_eq!(frames.to_bytes(), document);
-    assert_eq!((record.ending(), record.framing(), record.finish()), (Some(Ending::Complete), Some(Framing::Document), Some(FinishReason::Stop)));
+    assert_eq!(
+        (record.ending(), record.framing(), record.finish()),
+        (Some(Ending::Complete), Some(Framing::Document), Some(FinishReason::Stop))
+    );
     assert_eq!(record.usage().input, Some(3));
 
     for (chunks, last, kind) in [
@@ -132,7 +218,10 @@ async fn whole_documents_are_held_until_they_are_complete() {
         (vec!["<html>"], None, FailureKind::NotModelReply),
     ] {
         let seen = see(ObserveLayer::new(), plain.clone(), "application/json", &chunks, last).await;
-        assert_eq!(seen, Seen { bytes: String::new(), failure: Some((kind, Phase::BeforeOutput)), ending: Some(Ending::Failed) });
+        assert_eq!(
+            seen,
+            Seen { bytes: String::new(), failure: Some((kind, Phase::BeforeOutput)), ending: Some(Ending::Failed) }
+        );
     }
 }
 
@@ -171,7 +260,9 @@ async fn a_frame_that_is_cut_short_is_dropped_passed_or_fatal() {
 async fn a_dropped_frame_is_told() {
     let events = Events::new();
     let layer = ObserveLayer::new();
-    let service = layer.layer(service_fn(|_| async { Ok::<_, Infallible>(Response::new(ScriptedBody::frames([TEXT, "data: {\"half\n\n", STOP]))) }));
+    let service = layer.layer(service_fn(|_| async {
+        Ok::<_, Infallible>(Response::new(ScriptedBody::frames([TEXT, "data: {\"half\n\n", STOP])))
+    }));
     let response = service.oneshot(request_in(events.context())).await.unwrap();
     response.into_body().collect().await.unwrap();
     let told = events.all();
@@ -227,7 +318,8 @@ async fn whole_frames_leave_as_they_come_and_half_ones_wait() {
     ]);
     let (response, record) = observed(ObserveLayer::new(), chat(), SSE, body).await;
     let mut body = response.into_body();
-    let mut next = async || String::from_utf8(body.frame().await.unwrap().unwrap().into_data().unwrap().to_vec()).unwrap();
+    let mut next =
+        async || String::from_utf8(body.frame().await.unwrap().unwrap().into_data().unwrap().to_vec()).unwrap();
     assert_eq!(next().await, ROLE);
     assert!(!record.output_started(), "half an output is none");
     assert_eq!(next().await, TEXT);
@@ -239,7 +331,9 @@ async fn whole_frames_leave_as_they_come_and_half_ones_wait() {
 #[tokio::test]
 async fn without_a_call_and_on_error_statuses_the_body_passes_unread() {
     let layer = ObserveLayer::new();
-    let mut service = layer.layer(service_fn(|_: Request<()>| async { Ok::<_, Infallible>(Response::new(ScriptedBody::frames(["no frames at all"]))) }));
+    let mut service = layer.layer(service_fn(|_: Request<()>| async {
+        Ok::<_, Infallible>(Response::new(ScriptedBody::frames(["no frames at all"])))
+    }));
     let response = service.ready().await.unwrap().call(Request::new(())).await.unwrap();
     assert!(response.extensions().get::<StreamRecord>().is_none());
     assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "no frames at all");
@@ -250,6 +344,11 @@ async fn without_a_call_and_on_error_statuses_the_body_passes_unread() {
     let response = service.oneshot(request_in(stanchion_core::Context::default())).await.unwrap();
     assert!(response.extensions().get::<StreamRecord>().is_none());
     assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "busy");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_contract_of_every_layer() {
+    keeps_the_contract!(ObserveLayer::new());
 }
 
 /// Frames that streams are made of, in an order in which they may come.
@@ -263,13 +362,18 @@ fn whole_stream() -> impl Strategy<Value = String> {
         "event: x\ndata: {\"choices\":[{\"index\":0,\ndata: \"delta\":{\"content\":\"a\"}}]}\n\n",
         "id: 4\n\n",
     ]);
-    let after = prop::sample::select(vec!["data: {\"choices\":[],\"usage\":{\"prompt_tokens\":1}}\n\n", ": bye\n\n", DONE]);
-    (prop::collection::vec(before, 0..4), prop::collection::vec(within, 1..12), prop::collection::vec(after, 0..3), any::<bool>()).prop_map(
-        |(before, within, after, mark)| {
+    let after =
+        prop::sample::select(vec!["data: {\"choices\":[],\"usage\":{\"prompt_tokens\":1}}\n\n", ": bye\n\n", DONE]);
+    (
+        prop::collection::vec(before, 0..4),
+        prop::collection::vec(within, 1..12),
+        prop::collection::vec(after, 0..3),
+        any::<bool>(),
+    )
+        .prop_map(|(before, within, after, mark)| {
             let mark = if mark { "\u{feff}" } else { "" };
             [mark, &before.concat(), &within.concat(), STOP, &after.concat()].concat()
-        },
-    )
+        })
 }
 
 proptest! {

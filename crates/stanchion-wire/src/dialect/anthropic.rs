@@ -56,7 +56,8 @@ pub(super) fn parse(state: &mut State, event: Option<&str>, value: &Value) -> Re
         "message_start" => {
             state.open(0);
             let message = value.get("message").unwrap_or(&Value::Null);
-            let class = if message.get("content").is_some_and(is_filled) { FrameClass::Output } else { FrameClass::Meta };
+            let class =
+                if message.get("content").is_some_and(is_filled) { FrameClass::Output } else { FrameClass::Meta };
             Reading { usage: message.get("usage").and_then(usage::anthropic), ..Reading::of(class) }
         }
         "content_block_start" => {
@@ -80,7 +81,10 @@ pub(super) fn parse(state: &mut State, event: Option<&str>, value: &Value) -> Re
             let counts = value.get("usage").and_then(usage::anthropic);
             let reason = value.get("delta").and_then(|delta| delta.get("stop_reason")).and_then(Value::as_str);
             let Some(reason) = reason else {
-                return Reading { usage: counts, ..Reading::of(if counts.is_some() { FrameClass::Usage } else { FrameClass::Meta }) };
+                return Reading {
+                    usage: counts,
+                    ..Reading::of(if counts.is_some() { FrameClass::Usage } else { FrameClass::Meta })
+                };
             };
             if let Some(failure) = finish_fault(Dialect::AnthropicMessages, reason) {
                 return Reading { usage: counts, ..Reading::fault(failure, false) };

@@ -5,7 +5,10 @@ use std::time::SystemTime;
 use serde_json::Value;
 use stanchion_core::{Dialect, Failure, FailureKind, FinishReason, Phase};
 
-use super::{FrameClass, Reading, anthropic, finish_fault, gemini, has_error, is_filled, ollama, openai_chat, openai_responses, usage};
+use super::{
+    FrameClass, Reading, anthropic, finish_fault, gemini, has_error, is_filled, ollama, openai_chat, openai_responses,
+    usage,
+};
 use crate::error;
 
 /// Reads a whole reply. What cannot be read, holds an error or holds nothing is a fault; what is read is output and terminal.
@@ -66,7 +69,8 @@ fn chat(reading: &mut Reading, value: &Value) -> Reply {
         }
         reading.finish = Some(openai_chat::finish_reason(reason));
         // An answer without content is a legal one only if the model says that it has finished.
-        let filled = choice.get("message").is_some_and(openai_chat::has_output) || choice.get("text").is_some_and(is_filled);
+        let filled =
+            choice.get("message").is_some_and(openai_chat::has_output) || choice.get("text").is_some_and(is_filled);
         if !filled && reason.is_empty() {
             return Reply::Empty;
         }
@@ -97,7 +101,9 @@ fn generated(reading: &mut Reading, value: &Value) -> Reply {
         return Reply::Some;
     }
     let Some(candidates) = value.get("candidates") else { return Reply::Some };
-    let Some(candidates) = candidates.as_array().filter(|candidates| !candidates.is_empty()) else { return Reply::Empty };
+    let Some(candidates) = candidates.as_array().filter(|candidates| !candidates.is_empty()) else {
+        return Reply::Empty;
+    };
     for candidate in candidates {
         let reason = candidate.get("finishReason").and_then(Value::as_str).unwrap_or("");
         if let Some(failure) = finish_fault(Dialect::GeminiGenerateContent, reason) {

@@ -21,7 +21,10 @@ pub(super) fn parse(state: &mut State, chunk: &Value) -> Reading {
         if parts.into_iter().flatten().any(is_output) {
             reading.raise(FrameClass::Output);
         }
-        let Some(reason) = candidate.get("finishReason").and_then(Value::as_str).filter(|reason| !reason.is_empty() && *reason != "FINISH_REASON_UNSPECIFIED")
+        let Some(reason) = candidate
+            .get("finishReason")
+            .and_then(Value::as_str)
+            .filter(|reason| !reason.is_empty() && *reason != "FINISH_REASON_UNSPECIFIED")
         else {
             continue;
         };
@@ -33,7 +36,11 @@ pub(super) fn parse(state: &mut State, chunk: &Value) -> Reading {
             reading.finish = Some(reason);
         }
     }
-    if candidates.is_none() && reading.usage.is_none() && chunk.get("responseId").is_none() && chunk.get("modelVersion").is_none() {
+    if candidates.is_none()
+        && reading.usage.is_none()
+        && chunk.get("responseId").is_none()
+        && chunk.get("modelVersion").is_none()
+    {
         reading.raise(FrameClass::Unknown);
     }
     // Every chunk repeats the usage so far: by itself it is no sign of work.
@@ -53,9 +60,14 @@ pub(super) fn finish_reason(reason: &str) -> FinishReason {
     match reason {
         "STOP" => FinishReason::Stop,
         "MAX_TOKENS" => FinishReason::Length,
-        "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "IMAGE_SAFETY" | "IMAGE_PROHIBITED_CONTENT" | "IMAGE_RECITATION" => {
-            FinishReason::ContentFilter
-        }
+        "SAFETY"
+        | "RECITATION"
+        | "BLOCKLIST"
+        | "PROHIBITED_CONTENT"
+        | "SPII"
+        | "IMAGE_SAFETY"
+        | "IMAGE_PROHIBITED_CONTENT"
+        | "IMAGE_RECITATION" => FinishReason::ContentFilter,
         _ => FinishReason::Other,
     }
 }

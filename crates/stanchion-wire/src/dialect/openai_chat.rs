@@ -56,7 +56,9 @@ pub(super) fn scan(data: &[u8]) -> Option<FrameClass> {
 fn every_value_is(key: &Finder<'_>, text: &[u8], value: &[u8]) -> bool {
     key.find_iter(text).all(|found| {
         let mut cursor = Cursor::new(text, found + key.needle().len());
-        cursor.eat(b":").is_some() && cursor.eat(value).is_some() && matches!(text.get(cursor.at()), Some(b',' | b'}' | b' '))
+        cursor.eat(b":").is_some()
+            && cursor.eat(value).is_some()
+            && matches!(text.get(cursor.at()), Some(b',' | b'}' | b' '))
     })
 }
 
@@ -87,7 +89,9 @@ pub(super) fn parse(state: &mut State, chunk: &Value) -> Reading {
     };
     for choice in choices {
         let index = choice.get("index").and_then(Value::as_u64).unwrap_or(0);
-        if choice.get("delta").or(choice.get("message")).is_some_and(has_output) || choice.get("text").is_some_and(is_filled) {
+        if choice.get("delta").or(choice.get("message")).is_some_and(has_output)
+            || choice.get("text").is_some_and(is_filled)
+        {
             reading.raise(FrameClass::Output);
         }
         if reading.usage.is_none() {
@@ -98,12 +102,18 @@ pub(super) fn parse(state: &mut State, chunk: &Value) -> Reading {
             state.open(index);
         }
         // DashScope writes the string "null" while a choice is open.
-        let Some(reason) = choice.get("finish_reason").and_then(Value::as_str).filter(|reason| !reason.is_empty() && *reason != "null") else {
+        let Some(reason) = choice
+            .get("finish_reason")
+            .and_then(Value::as_str)
+            .filter(|reason| !reason.is_empty() && *reason != "null")
+        else {
             continue;
         };
         // OpenRouter hides a fault of the provider behind a benign reason.
         let native = choice.get("native_finish_reason").and_then(Value::as_str).unwrap_or("");
-        if let Some(failure) = finish_fault(Dialect::OpenAiChat, reason).or_else(|| finish_fault(Dialect::OpenAiChat, native)) {
+        if let Some(failure) =
+            finish_fault(Dialect::OpenAiChat, reason).or_else(|| finish_fault(Dialect::OpenAiChat, native))
+        {
             let mut fault = Reading::fault(failure, false);
             fault.output = reading.output;
             fault.usage = reading.usage;
@@ -128,7 +138,9 @@ pub(super) fn has_output(delta: &Value) -> bool {
         "tool_calls" => value.as_array().is_some_and(|calls| calls.iter().any(is_tool_output)),
         "function_call" => is_tool_output(value),
         // A part of a list has a type even when it has no text.
-        "content" | "reasoning_details" if value.is_array() => value.as_array().is_some_and(|parts| parts.iter().any(has_text)),
+        "content" | "reasoning_details" if value.is_array() => {
+            value.as_array().is_some_and(|parts| parts.iter().any(has_text))
+        }
         _ => is_filled(value),
     })
 }
@@ -143,9 +155,10 @@ fn is_tool_output(call: &Value) -> bool {
 fn has_text(part: &Value) -> bool {
     match part {
         Value::String(text) => !text.is_empty(),
-        Value::Object(members) => {
-            members.iter().any(|(key, value)| !matches!(key.as_str(), "type" | "index" | "id" | "format") && (value.is_string() && is_filled(value) || has_text(value)))
-        }
+        Value::Object(members) => members.iter().any(|(key, value)| {
+            !matches!(key.as_str(), "type" | "index" | "id" | "format")
+                && (value.is_string() && is_filled(value) || has_text(value))
+        }),
         Value::Array(parts) => parts.iter().any(has_text),
         _ => false,
     }

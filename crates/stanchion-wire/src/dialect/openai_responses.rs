@@ -34,23 +34,35 @@ pub(super) fn scan(data: &[u8]) -> Option<FrameClass> {
 }
 
 pub(super) fn parse(state: &mut State, event: Option<&str>, value: &Value) -> Reading {
-    let Some(kind) = value.get("type").and_then(Value::as_str).or(event) else { return Reading::of(FrameClass::Unknown) };
+    let Some(kind) = value.get("type").and_then(Value::as_str).or(event) else {
+        return Reading::of(FrameClass::Unknown);
+    };
     match kind {
         "keepalive" => Reading::of(FrameClass::Ping),
         "response.created" | "response.queued" | "response.in_progress" => Reading::of(FrameClass::Meta),
-        "response.completed" | "response.incomplete" | "response.cancelled" => end(state, kind, value.get("response").unwrap_or(&Value::Null)),
+        "response.completed" | "response.incomplete" | "response.cancelled" => {
+            end(state, kind, value.get("response").unwrap_or(&Value::Null))
+        }
         "response.image_generation_call.partial_image" => Reading::of(FrameClass::Output),
         "response.output_item.added" => {
             let item = value.get("item").unwrap_or(&Value::Null);
             let named = item.get("name").is_some_and(is_filled);
             let plain = matches!(item.get("type").and_then(Value::as_str), Some("message" | "reasoning"));
-            Reading::of(if named || (!plain && item.get("type").is_some_and(|kind| kind == "custom_tool_call")) { FrameClass::Output } else { FrameClass::Structure })
+            Reading::of(if named || (!plain && item.get("type").is_some_and(|kind| kind == "custom_tool_call")) {
+                FrameClass::Output
+            } else {
+                FrameClass::Structure
+            })
         }
-        kind if kind.ends_with(".delta") => {
-            Reading::of(if value.get("delta").is_some_and(is_filled) { FrameClass::Output } else { FrameClass::Structure })
-        }
+        kind if kind.ends_with(".delta") => Reading::of(if value.get("delta").is_some_and(is_filled) {
+            FrameClass::Output
+        } else {
+            FrameClass::Structure
+        }),
         kind if kind.starts_with("response.")
-            && ["added", "done", "in_progress", "searching", "generating", "interpreting", "completed"].iter().any(|end| kind.rsplit('.').next() == Some(end)) =>
+            && ["added", "done", "in_progress", "searching", "generating", "interpreting", "completed"]
+                .iter()
+                .any(|end| kind.rsplit('.').next() == Some(end)) =>
         {
             Reading::of(FrameClass::Structure)
         }
@@ -61,7 +73,8 @@ pub(super) fn parse(state: &mut State, event: Option<&str>, value: &Value) -> Re
 /// The whole response at the end of its stream.
 fn end(state: &mut State, kind: &str, response: &Value) -> Reading {
     let counts = response.get("usage").and_then(usage::openai);
-    let has_output = state.output || response.get("output").and_then(Value::as_array).is_some_and(|items| !items.is_empty());
+    let has_output =
+        state.output || response.get("output").and_then(Value::as_array).is_some_and(|items| !items.is_empty());
     if kind == "response.completed" && !has_output {
         // A success that holds nothing; seen as the mask of a fault upstream.
         let failure = Failure::new(FailureKind::EmptyReply).with_phase(Phase::BeforeOutput);
@@ -77,7 +90,11 @@ fn end(state: &mut State, kind: &str, response: &Value) -> Reading {
 
 pub(super) fn finish_reason(kind: &str, response: &Value) -> FinishReason {
     if kind.ends_with("incomplete") {
-        return match response.get("incomplete_details").and_then(|details| details.get("reason")).and_then(Value::as_str) {
+        return match response
+            .get("incomplete_details")
+            .and_then(|details| details.get("reason"))
+            .and_then(Value::as_str)
+        {
             Some("max_output_tokens" | "max_tokens") => FinishReason::Length,
             Some("content_filter") => FinishReason::ContentFilter,
             _ => FinishReason::Other,
@@ -86,9 +103,10 @@ pub(super) fn finish_reason(kind: &str, response: &Value) -> FinishReason {
     if kind.ends_with("cancelled") {
         return FinishReason::Other;
     }
-    let calls_tool = response
-        .get("output")
-        .and_then(Value::as_array)
-        .is_some_and(|items| items.iter().any(|item| matches!(item.get("type").and_then(Value::as_str), Some("function_call" | "custom_tool_call"))));
+    let calls_tool = response.get("output").and_then(Value::as_array).is_some_and(|items| {
+        items
+            .iter()
+            .any(|item| matches!(item.get("type").and_then(Value::as_str), Some("function_call" | "custom_tool_call")))
+    });
     if calls_tool { FinishReason::ToolCalls } else { FinishReason::Stop }
 }

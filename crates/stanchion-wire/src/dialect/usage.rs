@@ -4,7 +4,9 @@ use serde_json::Value;
 use stanchion_core::Usage;
 
 fn count(value: &Value, key: &str) -> Option<u64> {
-    value.get(key).and_then(|count| count.as_u64().or_else(|| count.as_f64().filter(|count| *count >= 0.0).map(|count| count as u64)))
+    value.get(key).and_then(|count| {
+        count.as_u64().or_else(|| count.as_f64().filter(|count| *count >= 0.0).map(|count| count as u64))
+    })
 }
 
 fn some(usage: Usage) -> Option<Usage> {
@@ -15,7 +17,10 @@ fn some(usage: Usage) -> Option<Usage> {
 pub(super) fn openai(value: &Value) -> Option<Usage> {
     let prompt = count(value, "prompt_tokens").or_else(|| count(value, "input_tokens"));
     let completion = count(value, "completion_tokens").or_else(|| count(value, "output_tokens"));
-    let details = ["prompt_tokens_details", "input_tokens_details", "prompt_token_details"].iter().find_map(|key| value.get(key)).unwrap_or(&Value::Null);
+    let details = ["prompt_tokens_details", "input_tokens_details", "prompt_token_details"]
+        .iter()
+        .find_map(|key| value.get(key))
+        .unwrap_or(&Value::Null);
     let cache_read = count(details, "cached_tokens")
         .or_else(|| count(value, "cached_tokens"))
         .or_else(|| count(value, "prompt_cache_hit_tokens"))
@@ -33,7 +38,9 @@ pub(super) fn openai(value: &Value) -> Option<Usage> {
     let input = prompt.map(|prompt| if cached > prompt { prompt } else { prompt - cached });
     let output = completion.map(|completion| match (reasoning, prompt, count(value, "total_tokens")) {
         // xAI leaves reasoning out of the completion; its total gives it away.
-        (Some(reasoning), Some(prompt), Some(total)) if reasoning > 0 && total == prompt.saturating_add(completion).saturating_add(reasoning) => {
+        (Some(reasoning), Some(prompt), Some(total))
+            if reasoning > 0 && total == prompt.saturating_add(completion).saturating_add(reasoning) =>
+        {
             completion + reasoning
         }
         _ => completion,
@@ -62,7 +69,8 @@ pub(super) fn anthropic(value: &Value) -> Option<Usage> {
 /// Gemini: thoughts are counted beside the candidates, what tools fed back beside the prompt.
 pub(super) fn gemini(value: &Value) -> Option<Usage> {
     let cache_read = count(value, "cachedContentTokenCount");
-    let prompt = count(value, "promptTokenCount").map(|prompt| prompt.saturating_add(count(value, "toolUsePromptTokenCount").unwrap_or(0)));
+    let prompt = count(value, "promptTokenCount")
+        .map(|prompt| prompt.saturating_add(count(value, "toolUsePromptTokenCount").unwrap_or(0)));
     let (candidates, thoughts) = (count(value, "candidatesTokenCount"), count(value, "thoughtsTokenCount"));
     some(Usage {
         input: prompt.map(|prompt| prompt.saturating_sub(cache_read.unwrap_or(0))),

@@ -88,11 +88,7 @@ fn quota_or_rate(status: StatusCode, codes: Codes<'_>, words: &Words, wait: Opti
         return Some(FailureKind::QuotaExhausted);
     }
     if codes.share() {
-        return Some(if short {
-            FailureKind::RateLimited
-        } else {
-            FailureKind::QuotaExhausted
-        });
+        return Some(if short { FailureKind::RateLimited } else { FailureKind::QuotaExhausted });
     }
     let rated = codes.say(FailureKind::RateLimited) || short;
     (!rated && words.perhaps_quota(status)).then_some(FailureKind::QuotaExhausted)

@@ -191,27 +191,14 @@ pub(super) const GENERAL: &[(FailureKind, &[&str])] = &[
             "recovery_budget_exceeded",
         ],
     ),
-    (
-        FailureKind::RequestTimeout,
-        &["ModelTimeoutException", "Timeout", "request_timeout", "CANCELLED"],
-    ),
-    (
-        FailureKind::Conflict,
-        &["conflict_error", "ConflictException", "ABORTED", "conflict"],
-    ),
+    (FailureKind::RequestTimeout, &["ModelTimeoutException", "Timeout", "request_timeout", "CANCELLED"]),
+    (FailureKind::Conflict, &["conflict_error", "ConflictException", "ABORTED", "conflict"]),
     (FailureKind::TooEarly, &["too_early"]),
     (
         FailureKind::RequestTooLarge,
-        &[
-            "request_too_large",
-            "payload_too_large",
-            "request_body_too_large_after_decoding",
-        ],
+        &["request_too_large", "payload_too_large", "request_body_too_large_after_decoding"],
     ),
-    (
-        FailureKind::NotSupported,
-        &["not_supported_error", "UNIMPLEMENTED", "not_supported"],
-    ),
+    (FailureKind::NotSupported, &["not_supported_error", "UNIMPLEMENTED", "not_supported"]),
     (
         FailureKind::InvalidRequest,
         &[

@@ -10,9 +10,7 @@ pub(super) struct Codes<'a>(pub(super) &'a [&'a str]);
 
 impl Codes<'_> {
     fn any(self, words: &[&str]) -> bool {
-        self.0
-            .iter()
-            .any(|code| words.iter().any(|word| plain(code).eq_ignore_ascii_case(word)))
+        self.0.iter().any(|code| words.iter().any(|word| plain(code).eq_ignore_ascii_case(word)))
     }
 
     /// Whether a decisive code says that it is `kind`.
@@ -31,21 +29,13 @@ impl Codes<'_> {
     /// What a general code says, or the beginning of one that is not listed.
     pub(super) fn suggest(self) -> Option<FailureKind> {
         let listed = GENERAL.iter().find(|(_, words)| self.any(words)).map(|(kind, _)| *kind);
-        let blames_request = |code: &&str| {
-            ["invalid_", "unsupported_", "missing_"]
-                .iter()
-                .any(|p| code.starts_with(p))
-        };
+        let blames_request = |code: &&str| ["invalid_", "unsupported_", "missing_"].iter().any(|p| code.starts_with(p));
         listed.or_else(|| self.0.iter().any(blames_request).then_some(FailureKind::InvalidRequest))
     }
 
     /// DashScope's `Throttling.RateQuota` and its like, and AWS's `ThrottlingException`.
     fn throttles(self) -> bool {
-        self.0.iter().any(|code| {
-            plain(code)
-                .get(..10)
-                .is_some_and(|start| start.eq_ignore_ascii_case("throttling"))
-        })
+        self.0.iter().any(|code| plain(code).get(..10).is_some_and(|start| start.eq_ignore_ascii_case("throttling")))
     }
 
     /// Codes under which words about tokens tell of a rate.

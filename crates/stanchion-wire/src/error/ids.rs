@@ -20,7 +20,5 @@ pub(crate) const REQUEST_IDS: [&str; 10] = [
 /// The request id among the headers of a reply: the dialect's own header first.
 pub(super) fn request_id(dialect: Dialect, headers: &HeaderMap) -> Option<&str> {
     let own = (dialect.family() == Family::Anthropic).then_some("request-id");
-    own.into_iter()
-        .chain(REQUEST_IDS)
-        .find_map(|name| headers.get(name)?.to_str().ok())
+    own.into_iter().chain(REQUEST_IDS).find_map(|name| headers.get(name)?.to_str().ok())
 }

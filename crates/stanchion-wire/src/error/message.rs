@@ -97,15 +97,8 @@ const QUOTA: &[&str] = &[
 const PERHAPS_QUOTA: &[&str] = &["quota exceeded", "exceeded quota", "exceeded your quota", "usage limit"];
 
 /// Wordings of a rate (Azure's among them), which take the word "quota" its meaning.
-const RATE: &[&str] = &[
-    "rate limit",
-    "rate-limit",
-    "rate_limit",
-    "too many requests",
-    "throttl",
-    "per min",
-    "pricing tier",
-];
+const RATE: &[&str] =
+    &["rate limit", "rate-limit", "rate_limit", "too many requests", "throttl", "per min", "pricing tier"];
 
 const OVERLOADED: &[&str] = &[
     "overloaded",
@@ -123,25 +116,12 @@ const OVERLOADED: &[&str] = &[
 ];
 
 const TIMEOUT: &[&str] = &["timed out", "timeout", "deadline exceeded"];
-const AUTH: &[&str] = &[
-    "invalid api key",
-    "incorrect api key",
-    "api key not valid",
-    "unauthorized",
-];
+const AUTH: &[&str] = &["invalid api key", "incorrect api key", "api key not valid", "unauthorized"];
 const NOT_FOUND: &[&str] = &["model*not found", "model*does not exist", "unknown model"];
 
 /// The places where prose tells a status.
-const STATUS: &[&str] = &[
-    "^#",
-    "^error: #",
-    "error code: #",
-    "status code: #",
-    "status code #",
-    "status: #",
-    "status #",
-    "http #",
-];
+const STATUS: &[&str] =
+    &["^#", "^error: #", "error code: #", "status code: #", "status code #", "status: #", "status #", "http #"];
 
 /// The words of an error, in the form in which they are compared: lower case, single spaces, no addresses.
 #[derive(Debug)]
@@ -162,18 +142,13 @@ impl Words {
             if !words.is_empty() {
                 words.push(' ');
             }
-            words.extend(
-                word.chars()
-                    .map(|c| if c == '\u{2019}' { '\'' } else { c.to_ascii_lowercase() }),
-            );
+            words.extend(word.chars().map(|c| if c == '\u{2019}' { '\'' } else { c.to_ascii_lowercase() }));
         }
         Self(words)
     }
 
     fn say(&self, patterns: &[&str]) -> bool {
-        patterns
-            .iter()
-            .any(|pattern| find(self.0.as_bytes(), pattern.as_bytes()).is_some())
+        patterns.iter().any(|pattern| find(self.0.as_bytes(), pattern.as_bytes()).is_some())
     }
 
     /// Whether the prompt does not fit.
@@ -245,15 +220,10 @@ impl Words {
         let text = self.0.as_bytes();
         STATUS.iter().find_map(|pattern| {
             let end = find(text, pattern.as_bytes())?;
-            let begin = text[..end]
-                .iter()
-                .rposition(|byte| !is_number(*byte))
-                .map_or(0, |at| at + 1);
+            let begin = text[..end].iter().rposition(|byte| !is_number(*byte)).map_or(0, |at| at + 1);
             let number = text[begin..end].strip_suffix(b",").unwrap_or(&text[begin..end]);
             let alone = !text.get(end).is_some_and(u8::is_ascii_alphanumeric);
-            StatusCode::from_bytes(number)
-                .ok()
-                .filter(|status| alone && is_error(*status))
+            StatusCode::from_bytes(number).ok().filter(|status| alone && is_error(*status))
         })
     }
 
@@ -268,10 +238,7 @@ fn find(text: &[u8], pattern: &[u8]) -> Option<usize> {
     if let Some(anchored) = pattern.strip_prefix(b"^") {
         return matches(text, 0, anchored);
     }
-    let literal = pattern
-        .iter()
-        .position(|byte| matches!(byte, b'*' | b'#'))
-        .unwrap_or(pattern.len());
+    let literal = pattern.iter().position(|byte| matches!(byte, b'*' | b'#')).unwrap_or(pattern.len());
     memchr::memmem::find_iter(text, &pattern[..literal]).find_map(|at| matches(text, at + literal, &pattern[literal..]))
 }
 
@@ -286,9 +253,7 @@ fn matches(text: &[u8], at: usize, pattern: &[u8]) -> Option<usize> {
             let digits = text[at..].iter().take_while(|byte| is_number(**byte)).count();
             (digits > 0).then(|| matches(text, at + digits, rest)).flatten()
         }
-        literal => (text.get(at) == Some(&literal))
-            .then(|| matches(text, at + 1, rest))
-            .flatten(),
+        literal => (text.get(at) == Some(&literal)).then(|| matches(text, at + 1, rest)).flatten(),
     }
 }
 

@@ -66,9 +66,7 @@ pub(crate) fn one_line(json: String) -> String {
     if !json.contains(['\u{85}', '\u{2028}', '\u{2029}']) {
         return json;
     }
-    json.replace('\u{85}', "\\u0085")
-        .replace('\u{2028}', "\\u2028")
-        .replace('\u{2029}', "\\u2029")
+    json.replace('\u{85}', "\\u0085").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {

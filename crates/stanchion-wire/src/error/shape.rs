@@ -65,15 +65,7 @@ impl Report {
                 self.code(code);
             }
         }
-        for key in [
-            "message",
-            "Message",
-            "msg",
-            "detail",
-            "error_description",
-            "errorMessage",
-            "originalMessage",
-        ] {
+        for key in ["message", "Message", "msg", "detail", "error_description", "errorMessage", "originalMessage"] {
             if let Some(raw) = error.get(key) {
                 self.words(raw, depth);
             }
@@ -99,12 +91,7 @@ impl Report {
         if let Some(metadata) = error.object("metadata") {
             self.openrouter(&metadata, depth);
         }
-        for detail in error
-            .array("details")
-            .into_iter()
-            .flatten()
-            .filter_map(Object::from_raw)
-        {
+        for detail in error.array("details").into_iter().flatten().filter_map(Object::from_raw) {
             self.google(&detail);
         }
     }
@@ -124,12 +111,7 @@ impl Report {
     /// Google's `ErrorInfo` has a reason, its `QuotaFailure` the ids of quotas. `RetryInfo` is a hint, read elsewhere.
     fn google(&mut self, detail: &Object<'_>) {
         self.codes.extend(detail.text("reason"));
-        for violation in detail
-            .array("violations")
-            .into_iter()
-            .flatten()
-            .filter_map(Object::from_raw)
-        {
+        for violation in detail.array("violations").into_iter().flatten().filter_map(Object::from_raw) {
             self.codes.extend(violation.text("quotaId"));
         }
     }
@@ -171,9 +153,7 @@ fn says_nothing(key: &str, code: &str) -> bool {
 }
 
 fn is_prompt(param: String) -> bool {
-    ["messages", "input", "prompt", "contents"]
-        .iter()
-        .any(|name| param.starts_with(name))
+    ["messages", "input", "prompt", "contents"].iter().any(|name| param.starts_with(name))
 }
 
 /// `{"loc":["body","messages"],"msg":"field required"}` as "body.messages: field required". What was sent (`input`) is
@@ -183,15 +163,8 @@ fn item_text(item: &RawValue) -> String {
         return scalar(item).unwrap_or_default();
     };
     let place: Vec<_> = object.array("loc").into_iter().flatten().filter_map(scalar).collect();
-    let text = object
-        .text("msg")
-        .or_else(|| object.text("message"))
-        .unwrap_or_default();
-    if place.is_empty() {
-        text
-    } else {
-        format!("{}: {text}", place.join("."))
-    }
+    let text = object.text("msg").or_else(|| object.text("message")).unwrap_or_default();
+    if place.is_empty() { text } else { format!("{}: {text}", place.join(".")) }
 }
 
 fn cut(text: &str) -> &str {
@@ -207,9 +180,7 @@ fn cut(text: &str) -> &str {
 pub(super) fn read(text: &str, certain: bool) -> Option<Report> {
     if text.starts_with('[') {
         let items: Vec<&RawValue> = serde_json::from_str(text).ok()?;
-        return items
-            .into_iter()
-            .find_map(|item| read_object(&Object::from_raw(item)?, certain));
+        return items.into_iter().find_map(|item| read_object(&Object::from_raw(item)?, certain));
     }
     read_object(&Object::parse(text)?, certain)
 }
@@ -219,10 +190,8 @@ fn read_object(top: &Object<'_>, certain: bool) -> Option<Report> {
     let response = top.object("response");
     if let Some(error) = top.get("error").filter(|raw| is_truthy(raw)) {
         nested(&mut report, error, top);
-    } else if let Some(error) = response
-        .as_ref()
-        .and_then(|response| response.get("error"))
-        .filter(|raw| is_truthy(raw))
+    } else if let Some(error) =
+        response.as_ref().and_then(|response| response.get("error")).filter(|raw| is_truthy(raw))
     {
         nested(&mut report, error, top);
     } else if certain || is_error(top) {
@@ -266,9 +235,7 @@ fn flat(report: &mut Report, top: &Object<'_>) {
         }
     }
     // The numbers of Mistral and Cloudflare are not those of Z.AI.
-    report
-        .codes
-        .retain(|code| status::from_code(code).is_some() || !code.bytes().all(|byte| byte.is_ascii_digit()));
+    report.codes.retain(|code| status::from_code(code).is_some() || !code.bytes().all(|byte| byte.is_ascii_digit()));
 }
 
 /// Whether an object without `error` can be nothing but an error.

@@ -30,26 +30,14 @@ fn now() -> SystemTime {
 fn reply(code: u16, headers: &[(&str, &str)], body: &[u8]) -> ProviderReply {
     let mut map = HeaderMap::new();
     for (name, value) in headers {
-        map.insert(
-            HeaderName::from_bytes(name.as_bytes()).unwrap(),
-            HeaderValue::from_str(value).unwrap(),
-        );
+        map.insert(HeaderName::from_bytes(name.as_bytes()).unwrap(), HeaderValue::from_str(value).unwrap());
     }
-    ProviderReply {
-        status: status(code),
-        headers: map,
-        body: Bytes::copy_from_slice(body),
-        complete: true,
-    }
+    ProviderReply { status: status(code), headers: map, body: Bytes::copy_from_slice(body), complete: true }
 }
 
 /// What a JSON reply of an OpenAI-like provider means.
 fn json(code: u16, body: &str) -> Failure {
-    classify_reply(
-        Dialect::OpenAiChat,
-        reply(code, &[("content-type", JSON)], body.as_bytes()),
-        now(),
-    )
+    classify_reply(Dialect::OpenAiChat, reply(code, &[("content-type", JSON)], body.as_bytes()), now())
 }
 
 /// What data in a frame without an event name means.

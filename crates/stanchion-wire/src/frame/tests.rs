@@ -11,7 +11,11 @@ struct Seen {
 
 impl Seen {
     fn of(frame: &Frame<'_>) -> Self {
-        Self { event: frame.event.map(<[u8]>::to_vec), data: frame.data.as_deref().map(<[u8]>::to_vec), comment: frame.comment }
+        Self {
+            event: frame.event.map(<[u8]>::to_vec),
+            data: frame.data.as_deref().map(<[u8]>::to_vec),
+            comment: frame.comment,
+        }
     }
 
     fn data(text: &str) -> Self {
@@ -85,7 +89,10 @@ fn fields_are_read_as_the_standard_says() {
         ("data:\n\n", Seen { event: None, data: None, comment: false }),
         (": keep-alive\n\n", Seen { event: None, data: None, comment: true }),
         (":\n\n", Seen { event: None, data: None, comment: true }),
-        ("event:result\n:HTTP_STATUS/200\ndata:x\n\n", Seen { event: Some(b"result".into()), data: Some(b"x".into()), comment: true }),
+        (
+            "event:result\n:HTTP_STATUS/200\ndata:x\n\n",
+            Seen { event: Some(b"result".into()), data: Some(b"x".into()), comment: true },
+        ),
         ("unknown: x\nnocolon\ndata: y\n\n", Seen::data("y")),
         ("\u{feff}data: first\n\n", Seen::data("first")),
     ] {
@@ -207,7 +214,8 @@ fn pieces() -> impl Strategy<Value = Vec<u8>> {
         "\\",
     ]);
     let ends = prop::sample::select(vec!["", "\n", "\r", "\r\n", "\n\n", "\r\r", "\r\n\r\n"]);
-    prop::collection::vec((sse, ends), 0..20).prop_map(|parts| parts.into_iter().flat_map(|(text, end)| [text, end]).collect::<String>().into_bytes())
+    prop::collection::vec((sse, ends), 0..20)
+        .prop_map(|parts| parts.into_iter().flat_map(|(text, end)| [text, end]).collect::<String>().into_bytes())
 }
 
 fn cut<'a>(bytes: &'a [u8], cuts: &[prop::sample::Index]) -> Vec<&'a [u8]> {

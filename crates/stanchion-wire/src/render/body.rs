@@ -89,10 +89,7 @@ pub(super) fn object(dialect: Dialect, told: &Told<'_>, sequence: Option<u64>) -
     match dialect.family() {
         Family::Anthropic => json(&Anthropic {
             r#type: "error",
-            error: AnthropicError {
-                r#type: anthropic_type(told.kind),
-                message: &told.message,
-            },
+            error: AnthropicError { r#type: anthropic_type(told.kind), message: &told.message },
             request_id: told.request_id,
         }),
         Family::Gemini => json(&google(told)),
@@ -106,19 +103,13 @@ pub(super) fn object(dialect: Dialect, told: &Told<'_>, sequence: Option<u64>) -
                 sequence_number,
                 error: openai(dialect, told),
             }),
-            _ => json(&OpenAi {
-                error: openai(dialect, told),
-            }),
+            _ => json(&OpenAi { error: openai(dialect, told) }),
         },
     }
 }
 
 fn openai<'a>(dialect: Dialect, told: &'a Told<'_>) -> OpenAiError<'a> {
-    let prompt = if dialect == Dialect::OpenAiChat {
-        "messages"
-    } else {
-        "input"
-    };
+    let prompt = if dialect == Dialect::OpenAiChat { "messages" } else { "input" };
     OpenAiError {
         message: &told.message,
         r#type: openai_type(told.kind),
@@ -128,24 +119,12 @@ fn openai<'a>(dialect: Dialect, told: &'a Told<'_>) -> OpenAiError<'a> {
 }
 
 fn google<'a>(told: &'a Told<'_>) -> Google<'a> {
-    let mut details = vec![GoogleDetail::ErrorInfo {
-        reason: told.code.to_ascii_uppercase(),
-        domain: "stanchion",
-    }];
+    let mut details = vec![GoogleDetail::ErrorInfo { reason: told.code.to_ascii_uppercase(), domain: "stanchion" }];
     if let Some(wait) = told.wait {
-        details.push(GoogleDetail::RetryInfo {
-            retry_delay: format!("{}s", wait.as_secs_f64()),
-        });
+        details.push(GoogleDetail::RetryInfo { retry_delay: format!("{}s", wait.as_secs_f64()) });
     }
     let status = google_status(told.status);
-    Google {
-        error: GoogleError {
-            code: told.status.as_u16(),
-            message: &told.message,
-            status,
-            details,
-        },
-    }
+    Google { error: GoogleError { code: told.status.as_u16(), message: &told.message, status, details } }
 }
 
 /// The words by which clients of a dialect know that the prompt does not fit: few look at a code, and only OpenAI has

@@ -26,9 +26,7 @@ fn body(response: &Response<Bytes>) -> Value {
 }
 
 fn reply(status: u16, headers: &[(&'static str, &'static str)], body: &'static [u8]) -> ProviderReply {
-    let headers = headers
-        .iter()
-        .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+    let headers = headers.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
     ProviderReply {
         status: StatusCode::from_u16(status).unwrap(),
         headers: headers.collect(),
@@ -38,9 +36,7 @@ fn reply(status: u16, headers: &[(&'static str, &'static str)], body: &'static [
 }
 
 fn classified(dialect: Dialect, reply: ProviderReply) -> Failure {
-    error::classify_reply(dialect, reply, SystemTime::UNIX_EPOCH)
-        .with_candidate("primary/m")
-        .with_attempts(2)
+    error::classify_reply(dialect, reply, SystemTime::UNIX_EPOCH).with_candidate("primary/m").with_attempts(2)
 }
 
 #[test]
@@ -56,10 +52,7 @@ fn a_callers_mistake_comes_back_as_the_provider_put_it() {
         ("x-should-retry", "true"),
     ];
     for status in [400, 422] {
-        let response = render(
-            Dialect::OpenAiChat,
-            &classified(Dialect::OpenAiChat, reply(status, &headers, BODY)),
-        );
+        let response = render(Dialect::OpenAiChat, &classified(Dialect::OpenAiChat, reply(status, &headers, BODY)));
         assert_eq!(response.status().as_u16(), status);
         assert_eq!(response.body(), BODY);
         let headers = response.headers();
@@ -77,23 +70,16 @@ fn a_rate_limit_comes_back_with_its_wait() {
     const GOOGLE: &[u8] = br#"{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","message":"m",
         "details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34.07s"}]}}"#;
     let dialect = Dialect::AnthropicMessages;
-    let response = render(
-        dialect,
-        &classified(
-            dialect,
-            reply(429, &[("retry-after", "0.25"), ("request-id", "req_1")], BODY),
-        ),
-    );
+    let response =
+        render(dialect, &classified(dialect, reply(429, &[("retry-after", "0.25"), ("request-id", "req_1")], BODY)));
     assert_eq!((response.status().as_u16(), &response.body()[..]), (429, BODY));
     assert_eq!(response.headers()["retry-after"], "0.25");
     assert_eq!(response.headers()["request-id"], "req_1");
     assert_eq!(response.headers()["content-type"], "application/json");
 
     // A wait that is told in the body alone becomes a header.
-    let response = render(
-        Dialect::GeminiGenerateContent,
-        &classified(Dialect::GeminiGenerateContent, reply(429, &[], GOOGLE)),
-    );
+    let response =
+        render(Dialect::GeminiGenerateContent, &classified(Dialect::GeminiGenerateContent, reply(429, &[], GOOGLE)));
     assert_eq!(response.headers()["retry-after"], "35");
     assert_eq!(&response.body()[..], GOOGLE);
 }
@@ -108,40 +94,23 @@ fn what_is_no_json_is_named_and_not_shown() {
                 assert_eq!(response.status().as_u16(), told);
                 assert_eq!(response.headers()[CONTENT_TYPE], "application/json");
                 let body = body(&response).to_string();
-                assert!(
-                    body.contains(&format!("HTTP {status}")) && body.contains("text/html"),
-                    "{body}"
-                );
+                assert!(body.contains(&format!("HTTP {status}")) && body.contains("text/html"), "{body}");
                 assert!(body.contains("primary/m") && body.contains("2 attempts"), "{body}");
                 assert!(!body.contains("Bad Gateway"), "{body}");
             }
         }
     }
-    let empty = render(
-        Dialect::OpenAiChat,
-        &classified(Dialect::OpenAiChat, reply(400, &[], b"")),
-    );
+    let empty = render(Dialect::OpenAiChat, &classified(Dialect::OpenAiChat, reply(400, &[], b"")));
     assert!(
-        body(&empty)["error"]["message"]
-            .as_str()
-            .unwrap()
-            .ends_with("HTTP 400 with an empty body (no content type)")
+        body(&empty)["error"]["message"].as_str().unwrap().ends_with("HTTP 400 with an empty body (no content type)")
     );
 }
 
 #[test]
 fn a_reply_that_is_cut_off_is_not_given_back() {
-    let cut = ProviderReply {
-        complete: false,
-        ..reply(400, &[], br#"{"error":{"message":"m"}}"#)
-    };
+    let cut = ProviderReply { complete: false, ..reply(400, &[], br#"{"error":{"message":"m"}}"#) };
     let response = render(Dialect::OpenAiChat, &classified(Dialect::OpenAiChat, cut));
-    assert!(
-        body(&response)["error"]["message"]
-            .as_str()
-            .unwrap()
-            .contains("primary/m")
-    );
+    assert!(body(&response)["error"]["message"].as_str().unwrap().contains("primary/m"));
 }
 
 #[test]
@@ -166,12 +135,7 @@ fn an_overflow_is_a_typed_400_however_it_was_wrapped() {
     assert_eq!(openai["error"]["param"], "messages");
     let anthropic = body(&render(Dialect::AnthropicMessages, &failure()));
     assert_eq!(anthropic["error"]["type"], "invalid_request_error");
-    assert!(
-        anthropic["error"]["message"]
-            .as_str()
-            .unwrap()
-            .starts_with("prompt is too long: This model's")
-    );
+    assert!(anthropic["error"]["message"].as_str().unwrap().starts_with("prompt is too long: This model's"));
     // Words that clients know already come first as they are.
     let known = failure().with_message("prompt is too long: 213462 tokens > 200000 maximum");
     let anthropic = body(&render(Dialect::AnthropicMessages, &known));
@@ -182,10 +146,7 @@ fn an_overflow_is_a_typed_400_however_it_was_wrapped() {
             .starts_with("prompt is too long: 213462 tokens > 200000 maximum (")
     );
     // The provider's own 400 is better than ours.
-    let own = render(
-        Dialect::OpenAiChat,
-        &classified(Dialect::OpenAiChat, reply(400, &[], OWN)),
-    );
+    let own = render(Dialect::OpenAiChat, &classified(Dialect::OpenAiChat, reply(400, &[], OWN)));
     assert_eq!(&own.body()[..], OWN);
 }
 
@@ -209,19 +170,10 @@ fn a_failure_names_its_cause_and_the_providers_words() {
         }
     }
     let openai = body(&render(Dialect::OpenAiChat, &failure().with_code("boom")));
-    assert_eq!(
-        (&openai["error"]["type"], &openai["error"]["code"]),
-        (&"server_error".into(), &"boom".into())
-    );
-    assert_eq!(
-        body(&render(Dialect::AnthropicMessages, &failure()))["request_id"],
-        "req_1"
-    );
+    assert_eq!((&openai["error"]["type"], &openai["error"]["code"]), (&"server_error".into(), &"boom".into()));
+    assert_eq!(body(&render(Dialect::AnthropicMessages, &failure()))["request_id"], "req_1");
     let gemini = body(&render(Dialect::GeminiGenerateContent, &failure()));
-    assert_eq!(
-        (&gemini["error"]["code"], &gemini["error"]["status"]),
-        (&500.into(), &"INTERNAL".into())
-    );
+    assert_eq!((&gemini["error"]["code"], &gemini["error"]["status"]), (&500.into(), &"INTERNAL".into()));
 }
 
 #[test]
@@ -250,26 +202,12 @@ fn waits_are_rounded_up() {
     let failure = |millis| Failure::new(K::CircuitOpen).with_hint(hint(millis));
     let headers = |dialect, millis| {
         let response = render(dialect, &failure(millis));
-        let text = |name: &str| {
-            response
-                .headers()
-                .get(name)
-                .map(|value| value.to_str().unwrap().to_owned())
-        };
+        let text = |name: &str| response.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
         (text("retry-after"), text("retry-after-ms"))
     };
-    assert_eq!(
-        headers(Dialect::OpenAiChat, 1_500),
-        (Some("2".into()), Some("1500".into()))
-    );
-    assert_eq!(
-        headers(Dialect::OpenAiResponses, 1),
-        (Some("1".into()), Some("1".into()))
-    );
+    assert_eq!(headers(Dialect::OpenAiChat, 1_500), (Some("2".into()), Some("1500".into())));
+    assert_eq!(headers(Dialect::OpenAiResponses, 1), (Some("1".into()), Some("1".into())));
     assert_eq!(headers(Dialect::AnthropicMessages, 60_000), (Some("60".into()), None));
     let longest = Failure::new(K::CircuitOpen).with_hint(Some(RetryHint::new(Duration::MAX, HintSource::RetryAfter)));
-    assert_eq!(
-        render(Dialect::OpenAiChat, &longest).headers()["retry-after"],
-        u64::MAX.to_string().as_str()
-    );
+    assert_eq!(render(Dialect::OpenAiChat, &longest).headers()["retry-after"], u64::MAX.to_string().as_str());
 }

@@ -29,11 +29,7 @@ pub fn replace_model(body: &Bytes, model: &str) -> Bytes {
 fn decode(string: &[u8]) -> Option<Cow<'_, str>> {
     let text = std::str::from_utf8(string).ok()?;
     let inner = text.strip_prefix('"')?.strip_suffix('"')?;
-    if inner.contains('\\') {
-        serde_json::from_str(text).ok().map(Cow::Owned)
-    } else {
-        Some(Cow::Borrowed(inner))
-    }
+    if inner.contains('\\') { serde_json::from_str(text).ok().map(Cow::Owned) } else { Some(Cow::Borrowed(inner)) }
 }
 
 /// Where the value of the first top-level key `model` stands.
@@ -111,9 +107,8 @@ impl Scan<'_> {
             }
             _ => {
                 let rest = &self.body[start..];
-                self.at += rest
-                    .iter()
-                    .position(|byte| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r'))?;
+                self.at +=
+                    rest.iter().position(|byte| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r'))?;
             }
         }
         Some(start..self.at)
@@ -145,14 +140,8 @@ mod tests {
             replaced(r#"{"a":{},"b":[],"c":null,"mod\u0065l":"a"}"#, "b"),
             r#"{"a":{},"b":[],"c":null,"mod\u0065l":"b"}"#
         );
-        assert_eq!(
-            replaced(r#"{"model":"a"}"#, "quote \" and \\ é"),
-            r#"{"model":"quote \" and \\ é"}"#
-        );
-        assert_eq!(
-            replaced(r#"{"xmodel":"a","model ":"a"}"#, "b"),
-            r#"{"xmodel":"a","model ":"a"}"#
-        );
+        assert_eq!(replaced(r#"{"model":"a"}"#, "quote \" and \\ é"), r#"{"model":"quote \" and \\ é"}"#);
+        assert_eq!(replaced(r#"{"xmodel":"a","model ":"a"}"#, "b"), r#"{"xmodel":"a","model ":"a"}"#);
     }
 
     #[test]

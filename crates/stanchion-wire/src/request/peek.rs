@@ -65,36 +65,25 @@ impl From<BadRequest> for Failure {
 /// The whole body is checked to be one JSON object in UTF-8; apart from `model` and `stream`, nothing in it is looked
 /// at, and nothing is copied but a model name with escapes in it.
 pub fn peek(dialect: Dialect, body: &[u8]) -> Result<Peek<'_>, BadRequest> {
-    let text = std::str::from_utf8(body).map_err(|error| BadRequest::NotJson {
-        at: error.valid_up_to(),
-    })?;
+    let text = std::str::from_utf8(body).map_err(|error| BadRequest::NotJson { at: error.valid_up_to() })?;
     let fields = match serde_json::from_str::<Fields<'_>>(text) {
         Ok(fields) => fields,
         Err(error) => {
             return Err(match serde_json::from_str::<IgnoredAny>(text) {
                 Ok(_) => BadRequest::NotAnObject,
-                Err(_) => BadRequest::NotJson {
-                    at: offset(body, &error),
-                },
+                Err(_) => BadRequest::NotJson { at: offset(body, &error) },
             });
         }
     };
     let streamed_by_default = dialect == Dialect::Ollama;
     if dialect == Dialect::GeminiGenerateContent {
-        return Ok(Peek {
-            model: None,
-            stream: false,
-        });
+        return Ok(Peek { model: None, stream: false });
     }
     if let Some(key) = fields.repeated {
         return Err(BadRequest::DuplicateKey(key));
     }
     let model = match fields.model {
-        Some(raw) => Some(
-            serde_json::from_str::<Text<'_>>(raw.get())
-                .map_err(|_| BadRequest::ModelNotAString)?
-                .0,
-        ),
+        Some(raw) => Some(serde_json::from_str::<Text<'_>>(raw.get()).map_err(|_| BadRequest::ModelNotAString)?.0),
         None => None,
     };
     let stream = match fields.stream.map(RawValue::get) {
@@ -103,10 +92,7 @@ pub fn peek(dialect: Dialect, body: &[u8]) -> Result<Peek<'_>, BadRequest> {
         Some("false") => false,
         Some(_) => return Err(BadRequest::StreamNotABoolean),
     };
-    Ok(Peek {
-        model,
-        stream: stream && dialect != Dialect::OpenAiEmbeddings,
-    })
+    Ok(Peek { model, stream: stream && dialect != Dialect::OpenAiEmbeddings })
 }
 
 /// The position of a syntax error, which serde_json tells as a line and how many bytes of it were read.
@@ -204,13 +190,7 @@ mod tests {
         assert_eq!((read.model, read.stream), (Some(Cow::Borrowed("gpt-x")), true));
         let escaped = peek(CHAT, br#"{"mod\u0065l":"gpt\u002dx"}"#).unwrap();
         assert_eq!((escaped.model.as_deref(), escaped.stream), (Some("gpt-x"), false));
-        assert_eq!(
-            peek(CHAT, b"{}").unwrap(),
-            Peek {
-                model: None,
-                stream: false
-            }
-        );
+        assert_eq!(peek(CHAT, b"{}").unwrap(), Peek { model: None, stream: false });
     }
 
     #[test]
@@ -223,13 +203,7 @@ mod tests {
         assert!(stream(Dialect::OpenAiResponses, br#"{"stream":true}"#));
         assert!(!stream(Dialect::OpenAiEmbeddings, br#"{"stream":true}"#));
         let gemini = peek(Dialect::GeminiGenerateContent, br#"{"model":1,"stream":1}"#).unwrap();
-        assert_eq!(
-            gemini,
-            Peek {
-                model: None,
-                stream: false
-            }
-        );
+        assert_eq!(gemini, Peek { model: None, stream: false });
     }
 
     #[test]
@@ -246,31 +220,17 @@ mod tests {
         assert_eq!(problem(br#"{"model":null}"#), BadRequest::ModelNotAString);
         assert_eq!(problem(br#"{"model":["gpt-x"]}"#), BadRequest::ModelNotAString);
         assert_eq!(problem(br#"{"stream":"true"}"#), BadRequest::StreamNotABoolean);
-        assert_eq!(
-            problem(br#"{"model":"a","model":"a"}"#),
-            BadRequest::DuplicateKey("model")
-        );
-        assert_eq!(
-            problem(br#"{"stream":true,"s\u0074ream":true}"#),
-            BadRequest::DuplicateKey("stream")
-        );
+        assert_eq!(problem(br#"{"model":"a","model":"a"}"#), BadRequest::DuplicateKey("model"));
+        assert_eq!(problem(br#"{"stream":true,"s\u0074ream":true}"#), BadRequest::DuplicateKey("stream"));
     }
 
     #[test]
     fn no_problem_quotes_the_body() {
-        for body in [
-            &b"{\"diary\" \"diary\"}"[..],
-            br#"{"model":{"diary":1}}"#,
-            br#"{"stream":"diary"}"#,
-            b"\"diary\"",
-        ] {
+        for body in [&b"{\"diary\" \"diary\"}"[..], br#"{"model":{"diary":1}}"#, br#"{"stream":"diary"}"#, b"\"diary\""]
+        {
             let failure = Failure::from(peek(CHAT, body).unwrap_err());
             assert_eq!(failure.kind(), FailureKind::InvalidRequest);
-            let shown = format!(
-                "{failure} {failure:?} {:?} {}",
-                failure.source(),
-                failure.message().unwrap()
-            );
+            let shown = format!("{failure} {failure:?} {:?} {}", failure.source(), failure.message().unwrap());
             assert!(!shown.contains("diary"), "{shown}");
         }
     }

@@ -34,17 +34,11 @@ pub fn route(path: &str) -> Option<Route> {
         "/api/chat" | "/api/generate" => Dialect::Ollama,
         _ => return gemini(path),
     };
-    Some(Route {
-        dialect,
-        stream: None,
-        model: None,
-    })
+    Some(Route { dialect, stream: None, model: None })
 }
 
 fn gemini(path: &str) -> Option<Route> {
-    let segment = path
-        .strip_prefix("/v1beta/models/")
-        .filter(|segment| !segment.contains('/'))?;
+    let segment = path.strip_prefix("/v1beta/models/").filter(|segment| !segment.contains('/'))?;
     // Decoded first: some HTTP clients escape the colon before the method.
     let segment = percent_decode_str(segment).decode_utf8().ok()?;
     let (model, method) = segment.rsplit_once(':').filter(|(model, _)| !model.is_empty())?;
@@ -53,11 +47,7 @@ fn gemini(path: &str) -> Option<Route> {
         "streamGenerateContent" => true,
         _ => return None,
     };
-    Some(Route {
-        dialect: Dialect::GeminiGenerateContent,
-        stream: Some(stream),
-        model: Some(model.to_owned()),
-    })
+    Some(Route { dialect: Dialect::GeminiGenerateContent, stream: Some(stream), model: Some(model.to_owned()) })
 }
 
 #[cfg(test)]
@@ -74,37 +64,17 @@ mod tests {
             ("/api/chat", Dialect::Ollama),
             ("/api/generate", Dialect::Ollama),
         ] {
-            assert_eq!(
-                route(path),
-                Some(Route {
-                    dialect,
-                    stream: None,
-                    model: None
-                }),
-                "{path}"
-            );
+            assert_eq!(route(path), Some(Route { dialect, stream: None, model: None }), "{path}");
         }
     }
 
     #[test]
     fn gemini_names_model_and_method_in_its_path() {
         let routed = |path| route(path).map(|route| (route.stream.unwrap(), route.model.unwrap()));
-        assert_eq!(
-            routed("/v1beta/models/gemini-x:generateContent"),
-            Some((false, "gemini-x".into()))
-        );
-        assert_eq!(
-            routed("/v1beta/models/gemini-x:streamGenerateContent"),
-            Some((true, "gemini-x".into()))
-        );
-        assert_eq!(
-            routed("/v1beta/models/a%2Fb%20c%3Ad:generateContent"),
-            Some((false, "a/b c:d".into()))
-        );
-        assert_eq!(
-            routed("/v1beta/models/gemini-x%3AstreamGenerateContent"),
-            Some((true, "gemini-x".into()))
-        );
+        assert_eq!(routed("/v1beta/models/gemini-x:generateContent"), Some((false, "gemini-x".into())));
+        assert_eq!(routed("/v1beta/models/gemini-x:streamGenerateContent"), Some((true, "gemini-x".into())));
+        assert_eq!(routed("/v1beta/models/a%2Fb%20c%3Ad:generateContent"), Some((false, "a/b c:d".into())));
+        assert_eq!(routed("/v1beta/models/gemini-x%3AstreamGenerateContent"), Some((true, "gemini-x".into())));
         for path in [
             "/v1beta/models/:generateContent",
             "/v1beta/models/gemini-x",

@@ -9,15 +9,8 @@ use stanchion_core::{Call, Dialect};
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Query keys that carry a client's credential.
-const CREDENTIALS: [&str; 7] = [
-    "key",
-    "api_key",
-    "api-key",
-    "apikey",
-    "access_token",
-    "oauth_token",
-    "subscription-key",
-];
+const CREDENTIALS: [&str; 7] =
+    ["key", "api_key", "api-key", "apikey", "access_token", "oauth_token", "subscription-key"];
 
 /// Why there is no URI for a call. `Display` names the problem and never quotes the URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,22 +75,12 @@ pub fn target(call: &Call, client: &Uri, base_url: &str, model: Option<&str>) ->
         Dialect::AnthropicMessages => uri.push_str("/v1/messages"),
         Dialect::GeminiGenerateContent => {
             let model = model.or(call.model.as_deref()).ok_or(BadTarget::NoModel)?;
-            if !["/v1", "/v1beta", "/v1alpha", "/publishers/google"]
-                .iter()
-                .any(|end| path.ends_with(end))
-            {
+            if !["/v1", "/v1beta", "/v1alpha", "/publishers/google"].iter().any(|end| path.ends_with(end)) {
                 uri.push_str("/v1beta");
             }
             uri.push_str("/models/");
-            uri.extend(utf8_percent_encode(
-                model.strip_prefix("models/").unwrap_or(model),
-                SEGMENT,
-            ));
-            uri.push_str(if call.stream {
-                ":streamGenerateContent"
-            } else {
-                ":generateContent"
-            });
+            uri.extend(utf8_percent_encode(model.strip_prefix("models/").unwrap_or(model), SEGMENT));
+            uri.push_str(if call.stream { ":streamGenerateContent" } else { ":generateContent" });
         }
         Dialect::Ollama if client.path().ends_with("/api/generate") => uri.push_str("/api/generate"),
         Dialect::Ollama => uri.push_str("/api/chat"),
@@ -144,9 +127,7 @@ fn pairs(query: &str) -> impl Iterator<Item = &str> {
 
 fn is_credential(key: &str) -> bool {
     let key = percent_decode_str(key).decode_utf8_lossy();
-    CREDENTIALS
-        .iter()
-        .any(|credential| credential.eq_ignore_ascii_case(&key))
+    CREDENTIALS.iter().any(|credential| credential.eq_ignore_ascii_case(&key))
 }
 
 #[cfg(test)]
@@ -155,9 +136,7 @@ mod tests {
 
     fn at(dialect: Dialect, client: &str, base: &str) -> String {
         let call = Call::new(dialect, true).with_model("asked");
-        target(&call, &client.parse().unwrap(), base, Some("m"))
-            .unwrap()
-            .to_string()
+        target(&call, &client.parse().unwrap(), base, Some("m")).unwrap().to_string()
     }
 
     #[test]
@@ -172,30 +151,10 @@ mod tests {
                 "https://api.openai.com/v1",
                 "https://api.openai.com/v1/chat/completions",
             ),
-            (
-                OpenAiResponses,
-                "/v1/responses",
-                "https://api.openai.com/v1/",
-                "https://api.openai.com/v1/responses",
-            ),
-            (
-                OpenAiEmbeddings,
-                "/v1/embeddings",
-                "https://api.openai.com/v1//",
-                "https://api.openai.com/v1/embeddings",
-            ),
-            (
-                OpenAiChat,
-                "/",
-                "https://api.deepseek.com",
-                "https://api.deepseek.com/chat/completions",
-            ),
-            (
-                AnthropicMessages,
-                "/v1/messages",
-                "https://api.anthropic.com",
-                "https://api.anthropic.com/v1/messages",
-            ),
+            (OpenAiResponses, "/v1/responses", "https://api.openai.com/v1/", "https://api.openai.com/v1/responses"),
+            (OpenAiEmbeddings, "/v1/embeddings", "https://api.openai.com/v1//", "https://api.openai.com/v1/embeddings"),
+            (OpenAiChat, "/", "https://api.deepseek.com", "https://api.deepseek.com/chat/completions"),
+            (AnthropicMessages, "/v1/messages", "https://api.anthropic.com", "https://api.anthropic.com/v1/messages"),
             (
                 AnthropicMessages,
                 "/v1/messages",
@@ -220,18 +179,8 @@ mod tests {
                 "https://vertex/v1/projects/p/locations/l/publishers/google",
                 "https://vertex/v1/projects/p/locations/l/publishers/google/models/m:streamGenerateContent?alt=sse",
             ),
-            (
-                Ollama,
-                "/api/chat",
-                "http://localhost:11434",
-                "http://localhost:11434/api/chat",
-            ),
-            (
-                Ollama,
-                "/api/generate",
-                "HTTP://[::1]:11434/",
-                "http://[::1]:11434/api/generate",
-            ),
+            (Ollama, "/api/chat", "http://localhost:11434", "http://localhost:11434/api/chat"),
+            (Ollama, "/api/generate", "HTTP://[::1]:11434/", "http://[::1]:11434/api/generate"),
         ] {
             assert_eq!(at(dialect, client, base), expected);
         }
@@ -248,37 +197,20 @@ mod tests {
             "https://r.openai.azure.com/openai/deployments/dep/chat/completions?api-version=2026-01-01&beta=true&x=%20y"
         );
         assert_eq!(
-            at(
-                Dialect::OpenAiChat,
-                "/?k%65y=1&API_KEY=2&access_token=3&&keys=4",
-                "http://h/v1?"
-            ),
+            at(Dialect::OpenAiChat, "/?k%65y=1&API_KEY=2&access_token=3&&keys=4", "http://h/v1?"),
             "http://h/v1/chat/completions?keys=4"
         );
-        assert_eq!(
-            at(Dialect::OpenAiChat, "/?key=1", "http://h/v1#part"),
-            "http://h/v1/chat/completions"
-        );
+        assert_eq!(at(Dialect::OpenAiChat, "/?key=1", "http://h/v1#part"), "http://h/v1/chat/completions");
     }
 
     #[test]
     fn gemini_takes_the_candidates_model_before_the_clients() {
         let call = Call::new(Dialect::GeminiGenerateContent, false).with_model("asked/x y");
-        let to = |model| {
-            target(&call, &Uri::from_static("/"), "http://h", model)
-                .unwrap()
-                .to_string()
-        };
-        assert_eq!(
-            to(Some("models/gemini-2.5_a~b")),
-            "http://h/v1beta/models/gemini-2.5_a~b:generateContent"
-        );
+        let to = |model| target(&call, &Uri::from_static("/"), "http://h", model).unwrap().to_string();
+        assert_eq!(to(Some("models/gemini-2.5_a~b")), "http://h/v1beta/models/gemini-2.5_a~b:generateContent");
         assert_eq!(to(None), "http://h/v1beta/models/asked%2Fx%20y:generateContent");
         let nameless = Call::new(Dialect::GeminiGenerateContent, false);
-        assert_eq!(
-            target(&nameless, &Uri::from_static("/"), "http://h", None),
-            Err(BadTarget::NoModel)
-        );
+        assert_eq!(target(&nameless, &Uri::from_static("/"), "http://h", None), Err(BadTarget::NoModel));
     }
 
     #[test]

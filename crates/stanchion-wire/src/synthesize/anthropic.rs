@@ -15,28 +15,15 @@ pub(super) fn stream(reply: &Object<'_>) -> Option<String> {
     let blocks = reply.array("content")?;
     let usage = reply.get("usage").map_or(NO_USAGE, RawValue::get);
     let mut stream = String::new();
-    let start = [
-        ("content", "[]"),
-        ("stop_reason", "null"),
-        ("stop_sequence", "null"),
-        ("usage", usage),
-    ];
+    let start = [("content", "[]"), ("stop_reason", "null"), ("stop_sequence", "null"), ("usage", usage)];
     send(&mut stream, "message_start", &[("message", &with(reply, &start))]);
     for (index, block) in blocks.into_iter().enumerate() {
         let block = Object::from_raw(block)?;
         let index = index.to_string();
         let (start, deltas) = tell(&block);
-        send(
-            &mut stream,
-            "content_block_start",
-            &[("index", &index), ("content_block", &start)],
-        );
+        send(&mut stream, "content_block_start", &[("index", &index), ("content_block", &start)]);
         for delta in deltas {
-            send(
-                &mut stream,
-                "content_block_delta",
-                &[("index", &index), ("delta", &delta)],
-            );
+            send(&mut stream, "content_block_delta", &[("index", &index), ("delta", &delta)]);
         }
         send(&mut stream, "content_block_stop", &[("index", &index)]);
     }
@@ -55,10 +42,7 @@ fn tell(block: &Object<'_>) -> (String, Vec<String>) {
     match block.text("type").as_deref() {
         Some("text") => {
             let citations = block.array("citations");
-            let mut deltas: Vec<_> = told("text")
-                .map(|text| delta("text_delta", "text", text))
-                .into_iter()
-                .collect();
+            let mut deltas: Vec<_> = told("text").map(|text| delta("text_delta", "text", text)).into_iter().collect();
             for citation in citations.iter().flatten() {
                 deltas.push(delta("citations_delta", "citation", citation.get()));
             }
@@ -83,9 +67,5 @@ fn tell(block: &Object<'_>) -> (String, Vec<String>) {
 
 fn send(stream: &mut String, name: &str, members: &[(&str, &str)]) {
     let kind = quote(name);
-    event(
-        stream,
-        name,
-        &object([("type", kind.as_str())].into_iter().chain(members.iter().copied())),
-    );
+    event(stream, name, &object([("type", kind.as_str())].into_iter().chain(members.iter().copied())));
 }

@@ -13,12 +13,7 @@ pub(super) fn stream(reply: &Object<'_>) -> Option<String> {
         let message = choice.object("message")?;
         let index = choice.scalar("index").unwrap_or_else(|| index.to_string());
         for part in parts(&choice, &message) {
-            chunk(
-                &mut stream,
-                reply,
-                &object([("index", index.as_str())].into_iter().chain(part.members())),
-                None,
-            );
+            chunk(&mut stream, reply, &object([("index", index.as_str())].into_iter().chain(part.members())), None);
         }
     }
     if let Some(usage) = reply.get("usage") {
@@ -37,31 +32,19 @@ struct Part {
 
 impl Part {
     fn delta(delta: String) -> Self {
-        Self {
-            delta,
-            finish: "null".into(),
-            more: Vec::new(),
-        }
+        Self { delta, finish: "null".into(), more: Vec::new() }
     }
 
     fn members(&self) -> impl Iterator<Item = (&str, &str)> {
         let more = self.more.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-        [("delta", self.delta.as_str()), ("finish_reason", self.finish.as_str())]
-            .into_iter()
-            .chain(more)
+        [("delta", self.delta.as_str()), ("finish_reason", self.finish.as_str())].into_iter().chain(more)
     }
 }
 
 fn parts(choice: &Object<'_>, message: &Object<'_>) -> Vec<Part> {
     let role = message.text("role").unwrap_or_else(|| "assistant".into());
-    let mut parts = vec![Part::delta(object([
-        ("role", quote(&role).as_str()),
-        ("content", "\"\""),
-    ]))];
-    let mut members: Vec<_> = message
-        .iter()
-        .filter(|(key, value)| *key != "role" && !is_empty(value))
-        .collect();
+    let mut parts = vec![Part::delta(object([("role", quote(&role).as_str()), ("content", "\"\"")]))];
+    let mut members: Vec<_> = message.iter().filter(|(key, value)| *key != "role" && !is_empty(value)).collect();
     // A model thinks before it speaks, wherever the document puts it.
     members.sort_by_key(|(key, _)| match *key {
         _ if key.starts_with("reasoning") => 0,
@@ -81,19 +64,12 @@ fn parts(choice: &Object<'_>, message: &Object<'_>) -> Vec<Part> {
         }
         parts.push(part);
     }
-    let finish = choice
-        .get("finish_reason")
-        .map_or_else(|| quote(default_finish(message)), |reason| reason.get().into());
+    let finish =
+        choice.get("finish_reason").map_or_else(|| quote(default_finish(message)), |reason| reason.get().into());
     let known = ["index", "message", "finish_reason", "logprobs"];
-    let more = choice
-        .iter()
-        .filter(|(key, _)| !known.contains(key))
-        .map(|(key, value)| (key.into(), value.get().into()));
-    parts.push(Part {
-        delta: "{}".into(),
-        finish,
-        more: more.collect(),
-    });
+    let more =
+        choice.iter().filter(|(key, _)| !known.contains(key)).map(|(key, value)| (key.into(), value.get().into()));
+    parts.push(Part { delta: "{}".into(), finish, more: more.collect() });
     parts
 }
 
@@ -103,10 +79,7 @@ fn tool_calls(calls: &RawValue) -> Vec<Part> {
     let parts = calls.into_iter().enumerate().filter_map(|(position, call)| {
         let call = Object::from_raw(call)?;
         let index = call.scalar("index").unwrap_or_else(|| position.to_string());
-        let members = call
-            .iter()
-            .filter(|(key, _)| *key != "index")
-            .map(|(key, value)| (key, value.get()));
+        let members = call.iter().filter(|(key, _)| *key != "index").map(|(key, value)| (key, value.get()));
         let call = object([("index", index.as_str())].into_iter().chain(members));
         Some(Part::delta(format!("{{\"tool_calls\":[{call}]}}")))
     });
@@ -125,9 +98,7 @@ fn is_empty(value: &RawValue) -> bool {
 
 fn chunk(stream: &mut String, reply: &Object<'_>, choice: &str, usage: Option<&RawValue>) {
     let choices = format!("[{choice}]");
-    let head = reply
-        .iter()
-        .filter(|(key, _)| !["choices", "usage", "object"].contains(key));
+    let head = reply.iter().filter(|(key, _)| !["choices", "usage", "object"].contains(key));
     let head = head.map(|(key, value)| (key, value.get()));
     let own = [("object", "\"chat.completion.chunk\""), ("choices", choices.as_str())];
     let usage = usage.map(|usage| ("usage", usage.get()));

@@ -17,10 +17,7 @@ pub(super) fn stream(document: &str, reply: &Object<'_>) -> Option<String> {
         Some(_) => return None,
     };
     let mut events = Events::default();
-    let begun = with(
-        reply,
-        &[("status", "\"in_progress\""), ("output", "[]"), ("usage", "null")],
-    );
+    let begun = with(reply, &[("status", "\"in_progress\""), ("output", "[]"), ("usage", "null")]);
     events.send("response.created", &[("response", &begun)]);
     for (index, item) in items.into_iter().enumerate() {
         events.item(index, item)?;
@@ -48,11 +45,7 @@ impl Events {
     fn send(&mut self, name: &str, members: &[(&str, &str)]) {
         let (kind, sequence) = (quote(name), self.sequence.to_string());
         let head = [("type", kind.as_str()), ("sequence_number", sequence.as_str())];
-        event(
-            &mut self.stream,
-            name,
-            &object(head.into_iter().chain(members.iter().copied())),
-        );
+        event(&mut self.stream, name, &object(head.into_iter().chain(members.iter().copied())));
         self.sequence += 1;
     }
 
@@ -67,11 +60,7 @@ impl Events {
         let item = Object::from_raw(raw)?;
         let output = index.to_string();
         let id = quote(&item.text("id").unwrap_or_default());
-        let place = Place {
-            item: &id,
-            output: &output,
-            part: None,
-        };
+        let place = Place { item: &id, output: &output, part: None };
         let empty: &[(&str, &str)] = match item.text("type").as_deref() {
             Some("message") => &[("status", "\"in_progress\""), ("content", "[]")],
             Some("reasoning") if item.get("content").is_some() => &[("summary", "[]"), ("content", "[]")],
@@ -80,10 +69,7 @@ impl Events {
             Some("custom_tool_call") => &[("input", "\"\"")],
             _ => &[],
         };
-        self.send(
-            "response.output_item.added",
-            &[("output_index", &output), ("item", &with(&item, empty))],
-        );
+        self.send("response.output_item.added", &[("output_index", &output), ("item", &with(&item, empty))]);
         match item.text("type").as_deref() {
             Some("message") => self.parts(place, item.array("content")?, "content_index"),
             Some("reasoning") => {
@@ -95,40 +81,26 @@ impl Events {
             Some("custom_tool_call") => self.whole(place, "response.custom_tool_call_input", "input", &item),
             _ => {}
         }
-        self.send(
-            "response.output_item.done",
-            &[("output_index", &output), ("item", raw.get())],
-        );
+        self.send("response.output_item.done", &[("output_index", &output), ("item", raw.get())]);
         Some(())
     }
 
     fn parts(&mut self, place: Place<'_>, parts: Vec<&RawValue>, index_name: &str) {
         for (index, raw) in parts.into_iter().enumerate() {
             let index = index.to_string();
-            let place = Place {
-                part: Some((index_name, &index)),
-                ..place
-            };
+            let place = Place { part: Some((index_name, &index)), ..place };
             let Some(part) = Object::from_raw(raw) else { continue };
             let kind = part.text("type");
             // The part's events, its text's events, and the key of the text.
             let (of_part, of_text, key) = match kind.as_deref() {
-                Some("summary_text") => (
-                    "response.reasoning_summary_part",
-                    "response.reasoning_summary_text",
-                    "text",
-                ),
+                Some("summary_text") => ("response.reasoning_summary_part", "response.reasoning_summary_text", "text"),
                 Some("reasoning_text") => ("response.content_part", "response.reasoning_text", "text"),
                 Some("refusal") => ("response.content_part", "response.refusal", "refusal"),
                 _ => ("response.content_part", "response.output_text", "text"),
             };
             let told = part.get(key).map(RawValue::get);
             let begun: &[(&str, &str)] = if told.is_some() { &[(key, "\"\"")] } else { &[] };
-            let annotated = if part.get("annotations").is_some() {
-                &[("annotations", "[]")][..]
-            } else {
-                &[]
-            };
+            let annotated = if part.get("annotations").is_some() { &[("annotations", "[]")][..] } else { &[] };
             let begun = with(&part, &[begun, annotated].concat());
             self.at(&format!("{of_part}.added"), place, &[("part", &begun)]);
             if let Some(told) = told {

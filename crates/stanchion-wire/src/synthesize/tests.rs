@@ -9,19 +9,13 @@ fn text(dialect: Dialect, document: &Value) -> String {
 
 /// The data of each frame.
 fn frames(stream: &str) -> Vec<Value> {
-    let data = stream
-        .lines()
-        .filter_map(|line| line.strip_prefix("data: "))
-        .filter(|data| *data != "[DONE]");
+    let data = stream.lines().filter_map(|line| line.strip_prefix("data: ")).filter(|data| *data != "[DONE]");
     data.map(|data| serde_json::from_str(data).unwrap()).collect()
 }
 
 /// The texts under `pointer` of all frames, joined.
 fn joined(frames: &[Value], pointer: &str) -> String {
-    frames
-        .iter()
-        .filter_map(|frame| frame.pointer(pointer)?.as_str())
-        .collect()
+    frames.iter().filter_map(|frame| frame.pointer(pointer)?.as_str()).collect()
 }
 
 fn types(frames: &[Value]) -> Vec<&str> {
@@ -53,10 +47,7 @@ fn a_chat_completion_becomes_chunks() {
     );
     assert!(stream.ends_with("}\n\ndata: [DONE]\n\n"));
     let frames = frames(&stream);
-    let deltas: Vec<_> = frames
-        .iter()
-        .map(|frame| frame["choices"][0]["delta"].clone())
-        .collect();
+    let deltas: Vec<_> = frames.iter().map(|frame| frame["choices"][0]["delta"].clone()).collect();
     let call = |index: u64, id: &str, name: &str, arguments: &str| {
         let function = json!({"name": name, "arguments": arguments});
         json!({"tool_calls": [{"index": index, "id": id, "type": "function", "function": function}]})
@@ -76,10 +67,7 @@ fn a_chat_completion_becomes_chunks() {
             Value::Null,
         ]
     );
-    let reasons: Vec<_> = frames
-        .iter()
-        .map(|frame| frame["choices"][0]["finish_reason"].as_str())
-        .collect();
+    let reasons: Vec<_> = frames.iter().map(|frame| frame["choices"][0]["finish_reason"].as_str()).collect();
     assert_eq!(reasons[5], Some("tool_calls"));
     assert_eq!(reasons[8], Some("stop"));
     assert_eq!(reasons.iter().flatten().count(), 2);
@@ -87,21 +75,14 @@ fn a_chat_completion_becomes_chunks() {
     assert_eq!(frames[2]["choices"][0]["logprobs"], json!({"content": []}));
     assert_eq!(frames[9]["choices"], json!([]));
     assert_eq!(frames[9]["usage"]["completion_tokens"], 4);
-    assert!(
-        frames
-            .iter()
-            .all(|frame| frame["id"] == "c1" && frame["object"] == "chat.completion.chunk")
-    );
+    assert!(frames.iter().all(|frame| frame["id"] == "c1" && frame["object"] == "chat.completion.chunk"));
     assert!(frames[..9].iter().all(|frame| frame.get("usage").is_none()));
 }
 
 #[test]
 fn a_short_chat_completion_is_enough() {
     // What a relay may send: no ids, no reason.
-    let stream = text(
-        Dialect::OpenAiChat,
-        &json!({"choices": [{"message": {"role": "assistant", "content": "ok"}}]}),
-    );
+    let stream = text(Dialect::OpenAiChat, &json!({"choices": [{"message": {"role": "assistant", "content": "ok"}}]}));
     let frames = frames(&stream);
     assert_eq!(joined(&frames, "/choices/0/delta/content"), "ok");
     assert_eq!(frames[2]["choices"][0]["finish_reason"], "stop");
@@ -158,28 +139,15 @@ fn a_response_becomes_events() {
     for (index, frame) in frames.iter().enumerate() {
         assert_eq!(frame["sequence_number"], index);
     }
-    for (line, frame) in stream
-        .lines()
-        .filter_map(|line| line.strip_prefix("event: "))
-        .zip(&frames)
-    {
+    for (line, frame) in stream.lines().filter_map(|line| line.strip_prefix("event: ")).zip(&frames) {
         assert_eq!(frame["type"], line);
     }
     assert_eq!(frames[0]["response"]["status"], "in_progress");
     assert_eq!(frames[0]["response"]["output"], json!([]));
     assert_eq!(frames[7]["item"]["content"], json!([]));
-    assert_eq!(
-        frames[8]["part"],
-        json!({"type": "output_text", "text": "", "annotations": []})
-    );
-    assert_eq!(
-        (&frames[9]["item_id"], &frames[9]["output_index"]),
-        (&json!("msg_1"), &json!(1))
-    );
-    assert_eq!(
-        (&frames[13]["content_index"], &frames[13]["delta"]),
-        (&json!(1), &json!("no"))
-    );
+    assert_eq!(frames[8]["part"], json!({"type": "output_text", "text": "", "annotations": []}));
+    assert_eq!((&frames[9]["item_id"], &frames[9]["output_index"]), (&json!("msg_1"), &json!(1)));
+    assert_eq!((&frames[13]["content_index"], &frames[13]["delta"]), (&json!(1), &json!("no")));
     assert_eq!(frames[17]["item"]["arguments"], "");
     assert_eq!(frames[18]["delta"], "{\"p\": 1}");
     assert_eq!(frames[16]["item"], document["output"][1]);
@@ -206,21 +174,12 @@ fn a_message_becomes_blocks() {
     assert_eq!(names, types(&frames));
     assert_eq!(frames[0]["message"]["content"], json!([]));
     assert_eq!(frames[0]["message"]["stop_reason"], Value::Null);
-    assert_eq!(
-        frames[1]["content_block"],
-        json!({"type": "thinking", "thinking": "", "signature": ""})
-    );
+    assert_eq!(frames[1]["content_block"], json!({"type": "thinking", "thinking": "", "signature": ""}));
     assert_eq!(joined(&frames, "/delta/thinking"), "hm");
     assert_eq!(joined(&frames, "/delta/signature"), "sig");
-    assert_eq!(
-        frames[5]["content_block"],
-        json!({"type": "redacted_thinking", "data": "xx"})
-    );
+    assert_eq!(frames[5]["content_block"], json!({"type": "redacted_thinking", "data": "xx"}));
     assert_eq!(joined(&frames, "/delta/text"), "Hello");
-    assert_eq!(
-        frames[9]["delta"],
-        json!({"type": "citations_delta", "citation": {"type": "char_location"}})
-    );
+    assert_eq!(frames[9]["delta"], json!({"type": "citations_delta", "citation": {"type": "char_location"}}));
     // The order of the members is the model's own.
     assert_eq!(joined(&frames, "/delta/partial_json"), r#"{"z":1,"a":[1,2]}"#);
     assert_eq!(frames[11]["content_block"]["input"], json!({}));
@@ -243,41 +202,23 @@ fn gemini_and_ollama_are_the_document_itself() {
         "data: {\"candidates\":[]}\r\n\r\ndata: {\"usageMetadata\":{}}\r\n\r\n"
     );
     let line = br#"{"response": "x y", "done": true}"#;
-    assert_eq!(
-        stream(Dialect::Ollama, line).unwrap(),
-        "{\"response\":\"x y\",\"done\":true}\n"
-    );
+    assert_eq!(stream(Dialect::Ollama, line).unwrap(), "{\"response\":\"x y\",\"done\":true}\n");
 }
 
 #[test]
 fn what_is_no_complete_reply_is_none() {
     let rows: &[(Dialect, &str)] = &[
-        (
-            Dialect::OpenAiChat,
-            r#"{"error":{"message":"m"},"choices":[{"message":{"content":"x"}}]}"#,
-        ),
+        (Dialect::OpenAiChat, r#"{"error":{"message":"m"},"choices":[{"message":{"content":"x"}}]}"#),
         (Dialect::OpenAiChat, r#"{"choices":[]}"#),
         (Dialect::OpenAiChat, r#"{"choices":[{"text":"x"}]}"#),
         (Dialect::OpenAiChat, r#"{"object":"list","data":[]}"#),
         (Dialect::OpenAiChat, "<html>"),
         (Dialect::OpenAiChat, ""),
-        (
-            Dialect::OpenAiResponses,
-            r#"{"object":"response","status":"failed","error":null,"output":[]}"#,
-        ),
-        (
-            Dialect::OpenAiResponses,
-            r#"{"object":"response","status":"queued","output":[]}"#,
-        ),
-        (
-            Dialect::OpenAiResponses,
-            r#"{"object":"response","status":"completed"}"#,
-        ),
+        (Dialect::OpenAiResponses, r#"{"object":"response","status":"failed","error":null,"output":[]}"#),
+        (Dialect::OpenAiResponses, r#"{"object":"response","status":"queued","output":[]}"#),
+        (Dialect::OpenAiResponses, r#"{"object":"response","status":"completed"}"#),
         (Dialect::OpenAiResponses, r#"{"object":"list","output":[]}"#),
-        (
-            Dialect::AnthropicMessages,
-            r#"{"type":"error","error":{"type":"api_error"}}"#,
-        ),
+        (Dialect::AnthropicMessages, r#"{"type":"error","error":{"type":"api_error"}}"#),
         (Dialect::AnthropicMessages, r#"{"type":"message","content":"x"}"#),
         (Dialect::GeminiGenerateContent, r#"{"models":[]}"#),
         (Dialect::GeminiGenerateContent, "[]"),

@@ -5,35 +5,11 @@ use crate::hint::{HintSource, HintSources};
 fn windows() {
     let rows: [(Headers<'_>, Option<u64>); 24] = [
         (&[("x-ratelimit-reset-requests", "1s")], Some(1000)),
-        (
-            &[
-                ("x-ratelimit-reset-requests", "1s"),
-                ("x-ratelimit-remaining-requests", "0"),
-            ],
-            Some(1000),
-        ),
-        (
-            &[
-                ("x-ratelimit-reset-requests", "1s"),
-                ("x-ratelimit-remaining-requests", "59"),
-            ],
-            None,
-        ),
-        (
-            &[
-                ("x-ratelimit-reset-requests", "0s"),
-                ("x-ratelimit-remaining-requests", "0"),
-            ],
-            None,
-        ),
+        (&[("x-ratelimit-reset-requests", "1s"), ("x-ratelimit-remaining-requests", "0")], Some(1000)),
+        (&[("x-ratelimit-reset-requests", "1s"), ("x-ratelimit-remaining-requests", "59")], None),
+        (&[("x-ratelimit-reset-requests", "0s"), ("x-ratelimit-remaining-requests", "0")], None),
         // Unknown, several: the smallest. Groq counts requests by the day, tokens by the minute.
-        (
-            &[
-                ("x-ratelimit-reset-requests", "9h"),
-                ("x-ratelimit-reset-tokens", "7.66s"),
-            ],
-            Some(7660),
-        ),
+        (&[("x-ratelimit-reset-requests", "9h"), ("x-ratelimit-reset-tokens", "7.66s")], Some(7660)),
         // One is known to be exhausted: it alone counts, though the other is shorter.
         (
             &[
@@ -73,39 +49,14 @@ fn windows() {
             Some(360_000),
         ),
         (&[("x-ratelimit-reset-tokens", "10")], Some(10_000)),
-        (
-            &[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "1786881660500")],
-            Some(60_500),
-        ),
-        (
-            &[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "1786881660")],
-            Some(60_000),
-        ),
-        (
-            &[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "60")],
-            Some(60_000),
-        ),
-        (
-            &[
-                ("x-ratelimit-remaining", "1"),
-                ("x-ratelimit-reset", "60"),
-                ("x-ratelimit-reset-after", "9"),
-            ],
-            None,
-        ),
+        (&[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "1786881660500")], Some(60_500)),
+        (&[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "1786881660")], Some(60_000)),
+        (&[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "60")], Some(60_000)),
+        (&[("x-ratelimit-remaining", "1"), ("x-ratelimit-reset", "60"), ("x-ratelimit-reset-after", "9")], None),
         (&[("x-ratelimit-reset-after", "0.5")], Some(500)),
         (&[("ratelimit-reset", "5"), ("ratelimit-remaining", "0")], Some(5000)),
-        (
-            &[
-                ("ratelimit", "\"m\";r=0;t=5, \"d\";r=9;t=999"),
-                ("ratelimit", "\"h\";r=0;t=6"),
-            ],
-            Some(6000),
-        ),
-        (
-            &[("anthropic-ratelimit-tokens-reset", "2026-08-16T12:01:00Z")],
-            Some(60_000),
-        ),
+        (&[("ratelimit", "\"m\";r=0;t=5, \"d\";r=9;t=999"), ("ratelimit", "\"h\";r=0;t=6")], Some(6000)),
+        (&[("anthropic-ratelimit-tokens-reset", "2026-08-16T12:01:00Z")], Some(60_000)),
         (
             &[
                 ("anthropic-ratelimit-requests-remaining", "12"),
@@ -164,11 +115,7 @@ fn windows() {
         ),
     ];
     for (headers, expected) in rows {
-        assert_eq!(
-            read(headers, "", HintSources::headers_only()).map(|(delay, _)| delay),
-            expected,
-            "{headers:?}"
-        );
+        assert_eq!(read(headers, "", HintSources::headers_only()).map(|(delay, _)| delay), expected, "{headers:?}");
     }
 }
 
@@ -183,16 +130,8 @@ fn a_window_counts_only_if_its_source_is_allowed() {
     let sources = HintSources::default();
     for (sources, expected) in [
         (sources, Some((1000, HintSource::RateLimitReset))),
-        (
-            sources.without(HintSource::RateLimitReset),
-            Some((3000, HintSource::AnthropicReset)),
-        ),
-        (
-            sources
-                .without(HintSource::RateLimitReset)
-                .without(HintSource::AnthropicReset),
-            None,
-        ),
+        (sources.without(HintSource::RateLimitReset), Some((3000, HintSource::AnthropicReset))),
+        (sources.without(HintSource::RateLimitReset).without(HintSource::AnthropicReset), None),
     ] {
         assert_eq!(read(headers, "", sources), expected);
     }

@@ -31,13 +31,24 @@ fn maybe<T: std::fmt::Debug + Clone>(value: impl Strategy<Value = T>) -> impl St
 
 /// Members in the order given: serde_json keeps a map sorted, and order is what a scan depends on.
 fn object(members: Vec<(String, Value)>) -> String {
-    let members: Vec<String> = members.into_iter().map(|(key, value)| format!("{}:{value}", Value::from(key))).collect();
+    let members: Vec<String> =
+        members.into_iter().map(|(key, value)| format!("{}:{value}", Value::from(key))).collect();
     format!("{{{}}}", members.join(","))
 }
 
 fn extra() -> impl Strategy<Value = (String, Value)> {
     (
-        prop::sample::select(vec!["obfuscation", "logprobs", "native_finish_reason", "content_filter_results", "service_tier", "index", "usage", "error", "finish_reason"]),
+        prop::sample::select(vec![
+            "obfuscation",
+            "logprobs",
+            "native_finish_reason",
+            "content_filter_results",
+            "service_tier",
+            "index",
+            "usage",
+            "error",
+            "finish_reason",
+        ]),
         prop_oneof![
             Just(Value::Null),
             text().prop_map(Value::from),
@@ -59,7 +70,10 @@ fn delta() -> impl Strategy<Value = String> {
             Just(("role".to_owned(), json!("assistant"))),
             Just(("content".to_owned(), Value::Null)),
             text().prop_map(|text| ("tool_calls".to_owned(), json!([{"index": 0, "function": {"arguments": text}}]))),
-            text().prop_map(|text| ("tool_calls".to_owned(), json!([{"index": 1, "id": "c", "function": {"name": text}}]))),
+            text().prop_map(|text| (
+                "tool_calls".to_owned(),
+                json!([{"index": 1, "id": "c", "function": {"name": text}}])
+            )),
         ],
         0..4,
     )
@@ -70,7 +84,14 @@ fn delta() -> impl Strategy<Value = String> {
 }
 
 fn chat_frame() -> impl Strategy<Value = String> {
-    (delta(), maybe(0..3u64), prop_oneof![Just("null".to_owned()), Just("\"stop\"".to_owned()), Just("\"length\"".to_owned())], prop::collection::vec(extra(), 0..3), maybe(extra()), any::<bool>())
+    (
+        delta(),
+        maybe(0..3u64),
+        prop_oneof![Just("null".to_owned()), Just("\"stop\"".to_owned()), Just("\"length\"".to_owned())],
+        prop::collection::vec(extra(), 0..3),
+        maybe(extra()),
+        any::<bool>(),
+    )
         .prop_map(|(delta, index, finish, extras, in_choice, spaced)| {
             let mut choice = Vec::new();
             if let Some(index) = index {
@@ -83,12 +104,13 @@ fn chat_frame() -> impl Strategy<Value = String> {
             }
             let mut top = vec!["\"id\":\"c1\"".to_owned(), format!("\"choices\":[{{{}}}]", choice.join(","))];
             let mut seen = std::collections::HashSet::new();
-            top.extend(extras.into_iter().filter(|(key, _)| seen.insert(key.clone())).map(|(key, value)| format!("\"{key}\":{value}")));
-            if spaced {
-                format!("{{ {} }}", top.join(" , "))
-            } else {
-                format!("{{{}}}", top.join(","))
-            }
+            top.extend(
+                extras
+                    .into_iter()
+                    .filter(|(key, _)| seen.insert(key.clone()))
+                    .map(|(key, value)| format!("\"{key}\":{value}")),
+            );
+            if spaced { format!("{{ {} }}", top.join(" , ")) } else { format!("{{{}}}", top.join(",")) }
         })
 }
 
@@ -100,28 +122,50 @@ fn anthropic_frame() -> impl Strategy<Value = String> {
         text().prop_map(|text| json!({"type": "signature_delta", "signature": text})),
         Just(json!({"type": "citations_delta", "citation": {}})),
     ];
-    (delta, prop::sample::select(vec!["content_block_delta", "content_block_stop", "message_delta", "ping"]), 0..3u64, maybe(extra())).prop_map(|(delta, kind, index, more)| {
-        // serde_json sorts the members of the delta, so "type" is written first by hand, as the provider does.
-        let members = delta.as_object().unwrap();
-        let mut inner = vec![("type".to_owned(), members["type"].clone())];
-        inner.extend(members.iter().filter(|(key, _)| *key != "type").map(|(key, value)| (key.clone(), value.clone())));
-        let mut top = vec![format!("\"type\":\"{kind}\""), format!("\"index\":{index}"), format!("\"delta\":{}", object(inner))];
-        if let Some((key, value)) = more.filter(|(key, _)| key != "index") {
-            top.push(format!("\"{key}\":{value}"));
-        }
-        format!("{{{}}}", top.join(","))
-    })
+    (
+        delta,
+        prop::sample::select(vec!["content_block_delta", "content_block_stop", "message_delta", "ping"]),
+        0..3u64,
+        maybe(extra()),
+    )
+        .prop_map(|(delta, kind, index, more)| {
+            // serde_json sorts the members of the delta, so "type" is written first by hand, as the provider does.
+            let members = delta.as_object().unwrap();
+            let mut inner = vec![("type".to_owned(), members["type"].clone())];
+            inner.extend(
+                members.iter().filter(|(key, _)| *key != "type").map(|(key, value)| (key.clone(), value.clone())),
+            );
+            let mut top = vec![
+                format!("\"type\":\"{kind}\""),
+                format!("\"index\":{index}"),
+                format!("\"delta\":{}", object(inner)),
+            ];
+            if let Some((key, value)) = more.filter(|(key, _)| key != "index") {
+                top.push(format!("\"{key}\":{value}"));
+            }
+            format!("{{{}}}", top.join(","))
+        })
 }
 
 fn responses_frame() -> impl Strategy<Value = String> {
     (
-        prop::sample::select(vec!["response.output_text.delta", "response.reasoning_text.delta", "response.function_call_arguments.delta", "response.output_text.done", "response.in_progress"]),
+        prop::sample::select(vec![
+            "response.output_text.delta",
+            "response.reasoning_text.delta",
+            "response.function_call_arguments.delta",
+            "response.output_text.done",
+            "response.in_progress",
+        ]),
         text(),
         maybe(extra()),
         any::<bool>(),
     )
         .prop_map(|(kind, text, more, type_last)| {
-            let mut top = vec![format!("\"item_id\":\"i\""), "\"output_index\":0".to_owned(), format!("\"delta\":{}", Value::from(text))];
+            let mut top = vec![
+                format!("\"item_id\":\"i\""),
+                "\"output_index\":0".to_owned(),
+                format!("\"delta\":{}", Value::from(text)),
+            ];
             if let Some((key, value)) = more {
                 top.push(format!("\"{key}\":{value}"));
             }
@@ -180,12 +224,27 @@ proptest! {
 #[test]
 fn plain_deltas_are_known_by_a_scan() {
     for (dialect, data) in [
-        (Chat, r#"{"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"Hi"},"logprobs":null,"finish_reason":null}],"usage":null}"#),
-        (Chat, r#"{"id": "c1", "choices": [{"index": 0, "delta": {"content": "\u4f60 \"quoted\""}, "finish_reason": null}]}"#),
-        (Chat, r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":null,"reasoning_content":"hm"},"finish_reason":null}],"obfuscation":"Zk"}"#),
+        (
+            Chat,
+            r#"{"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"Hi"},"logprobs":null,"finish_reason":null}],"usage":null}"#,
+        ),
+        (
+            Chat,
+            r#"{"id": "c1", "choices": [{"index": 0, "delta": {"content": "\u4f60 \"quoted\""}, "finish_reason": null}]}"#,
+        ),
+        (
+            Chat,
+            r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":null,"reasoning_content":"hm"},"finish_reason":null}],"obfuscation":"Zk"}"#,
+        ),
         (Anthropic, r#"{"type":"content_block_delta","index":12,"delta":{"type":"text_delta","text":"Hello"}}"#),
-        (Anthropic, r#"{"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": "{\"a"}}"#),
-        (Responses, r#"{"type":"response.output_text.delta","item_id":"msg_1","output_index":0,"content_index":0,"delta":"Hi","sequence_number":9}"#),
+        (
+            Anthropic,
+            r#"{"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": "{\"a"}}"#,
+        ),
+        (
+            Responses,
+            r#"{"type":"response.output_text.delta","item_id":"msg_1","output_index":0,"content_index":0,"delta":"Hi","sequence_number":9}"#,
+        ),
     ] {
         assert_eq!(StreamReader::new(dialect).scan(None, data.as_bytes()), Some(C::Output), "{data}");
     }

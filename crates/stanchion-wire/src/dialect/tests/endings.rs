@@ -33,21 +33,79 @@ fn a_stream_is_complete_by_its_dialects_own_rule() {
         (Chat, &[], "", empty),
         (Chat, &["[DONE]"], "", empty),
         (Chat, &[" [DONE] "], "", empty),
-        (Chat, &[], "{\"error\":{\"code\":\"insufficient_quota\",\"message\":\"x\"}}\n", Some(FailureKind::QuotaExhausted)),
-        (Chat, &[ROLE], "error: {\"code\":500,\"message\":\"boom\",\"type\":\"server_error\"}\n", Some(FailureKind::ServerError)),
+        (
+            Chat,
+            &[],
+            "{\"error\":{\"code\":\"insufficient_quota\",\"message\":\"x\"}}\n",
+            Some(FailureKind::QuotaExhausted),
+        ),
+        (
+            Chat,
+            &[ROLE],
+            "error: {\"code\":500,\"message\":\"boom\",\"type\":\"server_error\"}\n",
+            Some(FailureKind::ServerError),
+        ),
         (Chat, &[ROLE], "garbage\n", truncated),
-        (Responses, &[r#"{"type":"response.created","response":{"error":null}}"#, r#"{"type":"response.output_text.delta","delta":"x"}"#, r#"{"type":"response.completed","response":{"output":[]}}"#], "", None),
+        (
+            Responses,
+            &[
+                r#"{"type":"response.created","response":{"error":null}}"#,
+                r#"{"type":"response.output_text.delta","delta":"x"}"#,
+                r#"{"type":"response.completed","response":{"output":[]}}"#,
+            ],
+            "",
+            None,
+        ),
         (Responses, &[r#"{"type":"response.incomplete","response":{"output":[]}}"#], "", None),
-        (Responses, &[r#"{"type":"response.created","response":{"error":null}}"#, r#"{"type":"response.output_text.delta","delta":"x"}"#], "", truncated),
-        (Responses, &[r#"{"type":"response.created","response":{"error":null}}"#, r#"{"type":"response.output_text.delta","delta":"x"}"#, "[DONE]"], "", truncated),
-        (Anthropic, &[r#"{"type":"message_start","message":{}}"#, r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"}}"#, r#"{"type":"message_stop"}"#], "", None),
-        (Anthropic, &[r#"{"type":"message_start","message":{}}"#, r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"}}"#], "", None),
+        (
+            Responses,
+            &[
+                r#"{"type":"response.created","response":{"error":null}}"#,
+                r#"{"type":"response.output_text.delta","delta":"x"}"#,
+            ],
+            "",
+            truncated,
+        ),
+        (
+            Responses,
+            &[
+                r#"{"type":"response.created","response":{"error":null}}"#,
+                r#"{"type":"response.output_text.delta","delta":"x"}"#,
+                "[DONE]",
+            ],
+            "",
+            truncated,
+        ),
+        (
+            Anthropic,
+            &[
+                r#"{"type":"message_start","message":{}}"#,
+                r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"}}"#,
+                r#"{"type":"message_stop"}"#,
+            ],
+            "",
+            None,
+        ),
+        (
+            Anthropic,
+            &[
+                r#"{"type":"message_start","message":{}}"#,
+                r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"}}"#,
+            ],
+            "",
+            None,
+        ),
         (Anthropic, &[r#"{"type":"message_start","message":{}}"#, r#"{"type":"ping"}"#], "", truncated),
         (Anthropic, &[r#"{"type":"ping"}"#], "", empty),
         (Gemini, &[r#"{"candidates":[{"content":{"parts":[{"text":"Hi"}]},"finishReason":"STOP"}]}"#], "", None),
         (Gemini, &[r#"{"candidates":[{"content":{"parts":[{"text":"Hi"}]}}]}"#], "", truncated),
         (Gemini, &[r#"{"promptFeedback":{"blockReason":"SAFETY"}}"#], "", None),
-        (Ollama, &[r#"{"message":{"content":"Hi"},"done":false}"#, r#"{"message":{"content":""},"done":true}"#], "", None),
+        (
+            Ollama,
+            &[r#"{"message":{"content":"Hi"},"done":false}"#, r#"{"message":{"content":""},"done":true}"#],
+            "",
+            None,
+        ),
         (Ollama, &[r#"{"message":{"content":"Hi"},"done":false}"#], "", truncated),
     ] {
         assert_eq!(end(dialect, frames, stray), expected, "{dialect} {frames:?} {stray:?}");
@@ -58,7 +116,12 @@ fn a_stream_is_complete_by_its_dialects_own_rule() {
 fn after_an_error_that_the_client_saw_nothing_is_added() {
     let mut reader = StreamReader::new(Chat);
     reader.read_data(None, TEXT.as_bytes());
-    assert!(reader.read_data(None, br#"{"error":{"message":"engine died","code":500}}"#).fault.is_some_and(|fault| fault.told));
+    assert!(
+        reader
+            .read_data(None, br#"{"error":{"message":"engine died","code":500}}"#)
+            .fault
+            .is_some_and(|fault| fault.told)
+    );
     assert_eq!(reader.read_data(None, b"[DONE]").class, C::Terminal);
     assert!(matches!(reader.end(b""), StreamEnd::Complete));
 }
@@ -72,8 +135,16 @@ fn finish_reasons_are_normalised() {
         (Chat, r#"{"choices":[{"delta":{},"finish_reason":"brand_new"}]}"#, FinishReason::Other),
         (Anthropic, r#"{"type":"message_delta","delta":{"stop_reason":"pause_turn"}}"#, FinishReason::Pause),
         (Anthropic, r#"{"type":"message_delta","delta":{"stop_reason":"refusal"}}"#, FinishReason::ContentFilter),
-        (Responses, r#"{"type":"response.incomplete","response":{"incomplete_details":{"reason":"content_filter"}}}"#, FinishReason::ContentFilter),
-        (Responses, r#"{"type":"response.completed","response":{"output":[{"type":"function_call"}]}}"#, FinishReason::ToolCalls),
+        (
+            Responses,
+            r#"{"type":"response.incomplete","response":{"incomplete_details":{"reason":"content_filter"}}}"#,
+            FinishReason::ContentFilter,
+        ),
+        (
+            Responses,
+            r#"{"type":"response.completed","response":{"output":[{"type":"function_call"}]}}"#,
+            FinishReason::ToolCalls,
+        ),
         (Gemini, r#"{"candidates":[{"finishReason":"MAX_TOKENS"}]}"#, FinishReason::Length),
         (Gemini, r#"{"candidates":[{"finishReason":"SAFETY"}]}"#, FinishReason::ContentFilter),
         (Ollama, r#"{"done":true,"done_reason":"length"}"#, FinishReason::Length),

@@ -2,7 +2,14 @@ use super::*;
 
 #[test]
 fn counts_are_normalised_over_the_dialects() {
-    let usage = |input, cache_read, cache_write, output, reasoning| Usage { input, cache_read, cache_write, output, reasoning, ..Usage::default() };
+    let usage = |input, cache_read, cache_write, output, reasoning| Usage {
+        input,
+        cache_read,
+        cache_write,
+        output,
+        reasoning,
+        ..Usage::default()
+    };
     for (dialect, data, expected) in [
         (
             Chat,
@@ -10,23 +17,55 @@ fn counts_are_normalised_over_the_dialects() {
             usage(Some(30), Some(64), Some(6), Some(5), Some(2)),
         ),
         // Nothing told of the cache is nothing, not zero.
-        (Chat, r#"{"choices":[],"usage":{"prompt_tokens":100,"completion_tokens":5}}"#, usage(Some(100), None, None, Some(5), None)),
-        (Chat, r#"{"choices":[],"usage":{"prompt_tokens":100,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":0}}}"#, usage(Some(100), Some(0), None, Some(5), None)),
+        (
+            Chat,
+            r#"{"choices":[],"usage":{"prompt_tokens":100,"completion_tokens":5}}"#,
+            usage(Some(100), None, None, Some(5), None),
+        ),
+        (
+            Chat,
+            r#"{"choices":[],"usage":{"prompt_tokens":100,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":0}}}"#,
+            usage(Some(100), Some(0), None, Some(5), None),
+        ),
         // DeepSeek.
-        (Chat, r#"{"choices":[],"usage":{"prompt_tokens":100,"prompt_cache_hit_tokens":64,"prompt_cache_miss_tokens":36,"completion_tokens":5}}"#, usage(Some(36), Some(64), None, Some(5), None)),
+        (
+            Chat,
+            r#"{"choices":[],"usage":{"prompt_tokens":100,"prompt_cache_hit_tokens":64,"prompt_cache_miss_tokens":36,"completion_tokens":5}}"#,
+            usage(Some(36), Some(64), None, Some(5), None),
+        ),
         // Moonshot: within the choice.
-        (Chat, r#"{"choices":[{"delta":{},"finish_reason":"stop","usage":{"prompt_tokens":100,"completion_tokens":5,"cached_tokens":64}}]}"#, usage(Some(36), Some(64), None, Some(5), None)),
+        (
+            Chat,
+            r#"{"choices":[{"delta":{},"finish_reason":"stop","usage":{"prompt_tokens":100,"completion_tokens":5,"cached_tokens":64}}]}"#,
+            usage(Some(36), Some(64), None, Some(5), None),
+        ),
         // Groq: only in its own member.
-        (Chat, r#"{"choices":[],"x_groq":{"id":"r","usage":{"prompt_tokens":9,"completion_tokens":1}}}"#, usage(Some(9), None, None, Some(1), None)),
+        (
+            Chat,
+            r#"{"choices":[],"x_groq":{"id":"r","usage":{"prompt_tokens":9,"completion_tokens":1}}}"#,
+            usage(Some(9), None, None, Some(1), None),
+        ),
         // xAI: reasoning beside the completion, given away by the total; and more cached than sent.
-        (Chat, r#"{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":22,"completion_tokens_details":{"reasoning_tokens":7}}}"#, usage(Some(10), None, None, Some(12), Some(7))),
-        (Chat, r#"{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":64}}}"#, usage(Some(10), Some(64), None, Some(5), None)),
+        (
+            Chat,
+            r#"{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":22,"completion_tokens_details":{"reasoning_tokens":7}}}"#,
+            usage(Some(10), None, None, Some(12), Some(7)),
+        ),
+        (
+            Chat,
+            r#"{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":64}}}"#,
+            usage(Some(10), Some(64), None, Some(5), None),
+        ),
         (
             Responses,
             r#"{"type":"response.completed","response":{"output":[{}],"usage":{"input_tokens":100,"input_tokens_details":{"cached_tokens":64},"output_tokens":9,"output_tokens_details":{"reasoning_tokens":4}}}}"#,
             usage(Some(36), Some(64), None, Some(9), Some(4)),
         ),
-        (Gemini, r#"{"candidates":[],"usageMetadata":{"promptTokenCount":10,"cachedContentTokenCount":4,"candidatesTokenCount":1,"thoughtsTokenCount":3,"totalTokenCount":14}}"#, usage(Some(6), Some(4), None, Some(4), Some(3))),
+        (
+            Gemini,
+            r#"{"candidates":[],"usageMetadata":{"promptTokenCount":10,"cachedContentTokenCount":4,"candidatesTokenCount":1,"thoughtsTokenCount":3,"totalTokenCount":14}}"#,
+            usage(Some(6), Some(4), None, Some(4), Some(3)),
+        ),
         (Ollama, r#"{"done":true,"prompt_eval_count":3,"eval_count":2}"#, usage(Some(3), None, None, Some(2), None)),
     ] {
         assert_eq!(read(dialect, "", data).usage, Some(expected), "{data}");

@@ -117,12 +117,7 @@ fn the_table_of_codes() {
         ),
         (
             K::PermissionDenied,
-            &[
-                "permission_error",
-                "PERMISSION_DENIED",
-                "AccessDeniedException",
-                "Model.AccessDenied",
-            ],
+            &["permission_error", "PERMISSION_DENIED", "AccessDeniedException", "Model.AccessDenied"],
         ),
         (
             K::NotFound,
@@ -141,11 +136,7 @@ fn the_table_of_codes() {
         for code in *codes {
             for number in [200, 400, 429, 500] {
                 assert_eq!(classify(status(number), &[code], "no", None), *kind, "{number} {code}");
-                assert_eq!(
-                    classify(status(number), &["x", code], "no", None),
-                    *kind,
-                    "{number} {code} as a type"
-                );
+                assert_eq!(classify(status(number), &["x", code], "no", None), *kind, "{number} {code} as a type");
             }
             let amazon = format!("com.amazon.coral.service#{code}:http://internal.amazon.com/");
             assert_eq!(classify(status(400), &[&amazon], "no", None), *kind, "{amazon}");
@@ -175,24 +166,15 @@ fn general_codes_speak_only_where_the_status_says_nothing() {
     ];
     for (code, kind) in rows {
         assert_eq!(classify(StatusCode::OK, &[code], "", None), kind, "{code}");
-        for (number, other) in [
-            (401, K::Authentication),
-            (404, K::NotFound),
-            (429, K::RateLimited),
-            (503, K::Overloaded),
-        ] {
+        for (number, other) in
+            [(401, K::Authentication), (404, K::NotFound), (429, K::RateLimited), (503, K::Overloaded)]
+        {
             assert_eq!(classify(status(number), &[code], "", None), other, "{code}");
         }
     }
     // A gateway's 500 around a wrong request.
-    assert_eq!(
-        classify(status(500), &["invalid_request_error"], "", None),
-        K::InvalidRequest
-    );
-    assert_eq!(
-        classify(status(502), &["invalid_request_error"], "", None),
-        K::ServerError
-    );
+    assert_eq!(classify(status(500), &["invalid_request_error"], "", None), K::InvalidRequest);
+    assert_eq!(classify(status(502), &["invalid_request_error"], "", None), K::ServerError);
 }
 
 #[test]
@@ -203,16 +185,9 @@ fn an_outage_in_the_words_of_a_400_is_the_prompts() {
         assert!(matches!(kind, K::InvalidRequest | K::NotFound), "{code} {kind:?}");
     }
     for code in [200, 429, 500, 502] {
-        assert_eq!(
-            classify(status(code), &[], "The model is overloaded", None),
-            K::Overloaded,
-            "{code}"
-        );
+        assert_eq!(classify(status(code), &[], "The model is overloaded", None), K::Overloaded, "{code}");
     }
-    assert_eq!(
-        classify(status(504), &[], "service unavailable", None),
-        K::GatewayTimeout
-    );
+    assert_eq!(classify(status(504), &[], "service unavailable", None), K::GatewayTimeout);
 }
 
 #[test]
@@ -220,10 +195,7 @@ fn words_stand_in_for_a_status_in_band_alone() {
     let rows = [
         ("rate limit reached", K::RateLimited),
         ("too many requests", K::RateLimited),
-        (
-            "server busy, please try again. maximum pending requests exceeded",
-            K::Overloaded,
-        ),
+        ("server busy, please try again. maximum pending requests exceeded", K::Overloaded),
         ("upstream timed out", K::GatewayTimeout),
         ("Incorrect API key provided", K::Authentication),
         ("model 'm' not found, try pulling it first", K::NotFound),

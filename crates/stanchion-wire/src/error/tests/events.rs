@@ -33,10 +33,7 @@ fn what_is_no_error_is_none() {
 #[test]
 fn under_an_error_event_everything_is_an_error() {
     let rows = [
-        (
-            r#"{"code":"Throttling.RateQuota","message":"m","request_id":"r-1"}"#,
-            K::RateLimited,
-        ),
+        (r#"{"code":"Throttling.RateQuota","message":"m","request_id":"r-1"}"#, K::RateLimited),
         (r#"{"message":"slow"}"#, K::ServerError),
         (r#"{"detail":"rate limit"}"#, K::RateLimited),
         ("Overloaded", K::Overloaded),
@@ -59,18 +56,9 @@ fn words_come_as_text_lists_and_objects() {
         ),
         (r#"{"detail":"Unauthorized"}"#, "Unauthorized"),
         (r#"{"message":{"detail":[{"loc":["body"],"msg":"bad"}]}}"#, "body: bad"),
-        (
-            r#"{"errors":[{"code":10000,"message":"Authentication error"}],"success":false}"#,
-            "Authentication error",
-        ),
-        (
-            r#"{"status":422,"title":"Unprocessable","type":"about:blank","detail":"bad"}"#,
-            "bad",
-        ),
-        (
-            r#"{"timestamp":"t","status":500,"error":"Internal Server Error","path":"/"}"#,
-            "Internal Server Error",
-        ),
+        (r#"{"errors":[{"code":10000,"message":"Authentication error"}],"success":false}"#, "Authentication error"),
+        (r#"{"status":422,"title":"Unprocessable","type":"about:blank","detail":"bad"}"#, "bad"),
+        (r#"{"timestamp":"t","status":500,"error":"Internal Server Error","path":"/"}"#, "Internal Server Error"),
     ];
     for (body, message) in rows {
         let failure = json(422, body);
@@ -84,19 +72,10 @@ fn ids_and_hints_come_along() {
     let data = br#"{"type":"error","error":{"type":"overloaded_error","message":"m"},"request_id":"req_body"}"#;
     let failure = in_band(Dialect::AnthropicMessages, Some("error"), data, None, now()).unwrap();
     assert_eq!(failure.request_id(), Some("req_body"));
-    let headers = reply(
-        200,
-        &[("request-id", "req_head"), ("x-ratelimit-reset-requests", "6m0s")],
-        b"",
-    )
-    .headers;
+    let headers = reply(200, &[("request-id", "req_head"), ("x-ratelimit-reset-requests", "6m0s")], b"").headers;
     let failure = in_band(Dialect::AnthropicMessages, Some("error"), data, Some(&headers), now()).unwrap();
     assert_eq!(failure.request_id(), Some("req_head"));
-    assert_eq!(
-        failure.hint(),
-        None,
-        "the windows of a reply that succeeded are no hint"
-    );
+    assert_eq!(failure.hint(), None, "the windows of a reply that succeeded are no hint");
     let data = br#"{"error":{"code":429,"message":"m","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo",
         "retryDelay":"3s"}]}}"#;
     let failure = in_band(Dialect::GeminiGenerateContent, None, data, None, now()).unwrap();

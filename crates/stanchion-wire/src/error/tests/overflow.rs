@@ -37,11 +37,7 @@ const TEXTS: &[&str] = &[
 fn the_words_of_every_provider_are_known_under_every_status() {
     for text in TEXTS {
         for code in [200, 400, 413, 422, 429, 500, 502, 503] {
-            assert_eq!(
-                classify(status(code), &[], text, None),
-                ContextOverflow,
-                "{code} {text}"
-            );
+            assert_eq!(classify(status(code), &[], text, None), ContextOverflow, "{code} {text}");
             assert_eq!(
                 classify(status(code), &["server_error"], &text.to_uppercase(), None),
                 ContextOverflow,
@@ -53,19 +49,10 @@ fn the_words_of_every_provider_are_known_under_every_status() {
 
 #[test]
 fn codes_come_before_words_and_status() {
-    let codes = [
-        "context_length_exceeded",
-        "exceed_context_size_error",
-        "model_context_window_exceeded",
-        "1261",
-    ];
+    let codes = ["context_length_exceeded", "exceed_context_size_error", "model_context_window_exceeded", "1261"];
     for code in codes {
         for number in [200, 400, 429, 500] {
-            assert_eq!(
-                classify(status(number), &[code], "overloaded, try again", None),
-                ContextOverflow,
-                "{code}"
-            );
+            assert_eq!(classify(status(number), &[code], "overloaded, try again", None), ContextOverflow, "{code}");
         }
     }
 }
@@ -74,18 +61,10 @@ fn codes_come_before_words_and_status() {
 fn too_many_tokens_is_an_overflow_only_where_no_rate_can_be_meant() {
     for text in ["Too many tokens in the request", "token limit exceeded"] {
         for code in [400, 413, 422] {
-            assert_eq!(
-                classify(status(code), &[], text, None),
-                ContextOverflow,
-                "{code} {text}"
-            );
+            assert_eq!(classify(status(code), &[], text, None), ContextOverflow, "{code} {text}");
         }
         for code in [200, 429, 500, 503] {
-            assert_ne!(
-                classify(status(code), &[], text, None),
-                ContextOverflow,
-                "{code} {text}"
-            );
+            assert_ne!(classify(status(code), &[], text, None), ContextOverflow, "{code} {text}");
         }
     }
 }
@@ -93,57 +72,25 @@ fn too_many_tokens_is_an_overflow_only_where_no_rate_can_be_meant() {
 #[test]
 fn a_rate_is_no_overflow_whatever_it_says_of_tokens() {
     let rates = [
-        (
-            429,
-            "ThrottlingException",
-            "Too many tokens, please wait before trying again.",
-        ),
-        (
-            400,
-            "ThrottlingException",
-            "Too many tokens, please wait before trying again.",
-        ),
+        (429, "ThrottlingException", "Too many tokens, please wait before trying again."),
+        (400, "ThrottlingException", "Too many tokens, please wait before trying again."),
         (
             429,
             "rate_limit_error",
             "This request would exceed the rate limit: reduce the prompt length, prompt is too long",
         ),
-        (
-            429,
-            "",
-            "Request too large on tokens per min (TPM): Limit 30000, Requested 40000. prompt is too long",
-        ),
-        (
-            429,
-            "",
-            "Rate limit exceeded, please retry after 30 seconds. exceeds the limit of 40000 tokens",
-        ),
+        (429, "", "Request too large on tokens per min (TPM): Limit 30000, Requested 40000. prompt is too long"),
+        (429, "", "Rate limit exceeded, please retry after 30 seconds. exceeds the limit of 40000 tokens"),
         (429, "", "Too many requests. Please slow down. too many tokens"),
-        (
-            429,
-            "rate_limit_exceeded",
-            "Too many tokens; maximum context length of the minute",
-        ),
+        (429, "rate_limit_exceeded", "Too many tokens; maximum context length of the minute"),
     ];
     for (code, word, text) in rates {
         assert_eq!(classify(status(code), &[word], text, None), RateLimited, "{text}");
     }
     let others = [
-        (
-            503,
-            "Service unavailable: Too many tokens in flight",
-            FailureKind::Overloaded,
-        ),
-        (
-            400,
-            "Throttling error: Too many tokens, please wait before trying again.",
-            InvalidRequest,
-        ),
-        (
-            200,
-            "Throttling error: Too many tokens, please wait before trying again.",
-            RateLimited,
-        ),
+        (503, "Service unavailable: Too many tokens in flight", FailureKind::Overloaded),
+        (400, "Throttling error: Too many tokens, please wait before trying again.", InvalidRequest),
+        (200, "Throttling error: Too many tokens, please wait before trying again.", RateLimited),
         (500, "model runner crashed unexpectedly", FailureKind::ServerError),
     ];
     for (code, text, kind) in others {
@@ -162,11 +109,7 @@ fn a_request_that_only_mentions_tokens_is_just_wrong() {
         "messages: at least one message is required",
     ];
     for text in texts {
-        assert_eq!(
-            classify(status(400), &["invalid_request_error"], text, None),
-            InvalidRequest,
-            "{text}"
-        );
+        assert_eq!(classify(status(400), &["invalid_request_error"], text, None), InvalidRequest, "{text}");
     }
 }
 
@@ -180,11 +123,7 @@ fn a_request_too_large_is_not_an_overflow_unless_it_says_so() {
     assert_eq!(json(413, groq).kind(), RequestTooLarge);
     assert_eq!(json(429, groq).kind(), RateLimited);
     assert_eq!(
-        json(
-            413,
-            r#"{"error":{"message":"prompt is too long: 9 tokens > 8 maximum"}}"#
-        )
-        .kind(),
+        json(413, r#"{"error":{"message":"prompt is too long: 9 tokens > 8 maximum"}}"#).kind(),
         ContextOverflow
     );
     // Cerebras says both without a body: a guess would be wrong elsewhere.
@@ -208,10 +147,7 @@ fn a_string_above_its_length_is_an_overflow_if_it_is_the_prompt() {
 fn an_overflow_is_found_under_its_wrappings() {
     let wrapped = [
         // llama.cpp, while it generates.
-        (
-            500,
-            r#"{"error":{"code":500,"message":"Context size has been exceeded.","type":"server_error"}}"#,
-        ),
+        (500, r#"{"error":{"code":500,"message":"Context size has been exceeded.","type":"server_error"}}"#),
         // LiteLLM.
         (
             503,
@@ -231,10 +167,7 @@ fn an_overflow_is_found_under_its_wrappings() {
                 "type":"upstream_error"}}"#,
         ),
         // FastAPI around an error.
-        (
-            500,
-            r#"{"detail":{"error":{"code":"context_length_exceeded","message":"no"}}}"#,
-        ),
+        (500, r#"{"detail":{"error":{"code":"context_length_exceeded","message":"no"}}}"#),
         // Plain text.
         (500, "upstream: prompt is too long: 9 tokens > 8 maximum"),
     ];
@@ -252,8 +185,5 @@ fn an_overflow_is_found_under_its_wrappings() {
         &[("x-amzn-errortype", "ValidationException:http://internal.amazon.com/")],
         br#"{"message":"Input is too long for requested model."}"#,
     );
-    assert_eq!(
-        classify_reply(Dialect::AnthropicMessages, bedrock, now()).kind(),
-        ContextOverflow
-    );
+    assert_eq!(classify_reply(Dialect::AnthropicMessages, bedrock, now()).kind(), ContextOverflow);
 }

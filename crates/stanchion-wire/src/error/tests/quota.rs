@@ -28,11 +28,7 @@ fn codes_of_an_empty_account_are_terminal_under_every_status() {
     ];
     for code in codes {
         for number in [200, 400, 403, 429, 500, 503] {
-            assert_eq!(
-                classify(status(number), &[code], "rate limit", SECONDS),
-                QuotaExhausted,
-                "{code}"
-            );
+            assert_eq!(classify(status(number), &[code], "rate limit", SECONDS), QuotaExhausted, "{code}");
         }
     }
 }
@@ -52,11 +48,7 @@ fn words_of_an_empty_account_are_terminal_under_every_status() {
     ];
     for text in texts {
         for number in [200, 400, 402, 403, 429, 500] {
-            assert_eq!(
-                classify(status(number), &[], text, None),
-                QuotaExhausted,
-                "{number} {text}"
-            );
+            assert_eq!(classify(status(number), &[], text, None), QuotaExhausted, "{number} {text}");
         }
     }
 }
@@ -65,12 +57,7 @@ fn words_of_an_empty_account_are_terminal_under_every_status() {
 fn the_word_quota_alone_decides_nothing() {
     let rates: &[(u16, &[&str], &str, Option<Duration>)] = &[
         (429, &[], "Quota exceeded.", SECONDS),
-        (
-            429,
-            &["429"],
-            "token quota for this tier used up, retry after 2 seconds",
-            None,
-        ),
+        (429, &["429"], "token quota for this tier used up, retry after 2 seconds", None),
         (429, &["429"], "Quota exceeded, retry after 2 seconds", None),
         (
             429,
@@ -78,38 +65,13 @@ fn the_word_quota_alone_decides_nothing() {
             "Requests have exceeded call rate limit of your current OpenAI S0 pricing tier. Quota exceeded.",
             None,
         ),
-        (
-            429,
-            &["RateLimitReached"],
-            "Quota exceeded. Please increase your quota.",
-            None,
-        ),
-        (
-            429,
-            &["too_many_requests"],
-            "Your requests have exceeded the quota",
-            None,
-        ),
+        (429, &["RateLimitReached"], "Quota exceeded. Please increase your quota.", None),
+        (429, &["too_many_requests"], "Your requests have exceeded the quota", None),
         (429, &["quota_exceeded"], "no", SECONDS),
-        (
-            429,
-            &["Throttling.AllocationQuota"],
-            "Allocated quota exceeded, please increase your quota limit.",
-            None,
-        ),
-        (
-            429,
-            &["Throttling.RateQuota"],
-            "Requests rate limit exceeded, quota exceeded",
-            None,
-        ),
+        (429, &["Throttling.AllocationQuota"], "Allocated quota exceeded, please increase your quota limit.", None),
+        (429, &["Throttling.RateQuota"], "Requests rate limit exceeded, quota exceeded", None),
         // An address says nothing about the account.
-        (
-            429,
-            &["rate_limit_exceeded"],
-            "Rate limit reached. See https://platform.example/account/billing",
-            None,
-        ),
+        (429, &["rate_limit_exceeded"], "Rate limit reached. See https://platform.example/account/billing", None),
         (429, &[], "Slow down. See https://platform.example/billing", None),
     ];
     for (number, codes, text, wait) in rates {
@@ -118,23 +80,9 @@ fn the_word_quota_alone_decides_nothing() {
     assert_eq!(classify(status(429), &[], "Quota exceeded.", None), QuotaExhausted);
     assert_eq!(classify(status(429), &[], "Quota exceeded.", HOURS), QuotaExhausted);
     assert_eq!(classify(status(429), &["quota_exceeded"], "no", None), QuotaExhausted);
-    assert_eq!(
-        classify(status(403), &[], "please enable billing", None),
-        QuotaExhausted
-    );
-    assert_eq!(
-        classify(
-            status(400),
-            &[],
-            "Invalid value: 'billing department: quota exceeded'",
-            None
-        ),
-        InvalidRequest
-    );
-    assert_eq!(
-        classify(status(503), &[], "the billing service is unavailable", None),
-        FailureKind::Overloaded
-    );
+    assert_eq!(classify(status(403), &[], "please enable billing", None), QuotaExhausted);
+    assert_eq!(classify(status(400), &[], "Invalid value: 'billing department: quota exceeded'", None), InvalidRequest);
+    assert_eq!(classify(status(503), &[], "the billing service is unavailable", None), FailureKind::Overloaded);
 }
 
 const QUOTA: &str = "You exceeded your current quota, please check your plan and billing details.";
@@ -150,10 +98,7 @@ fn google(quota: &str, details: &str, words: &str) -> String {
 #[test]
 fn google_tells_a_minute_from_a_day() {
     const RETRY: &str = r#",{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34.07s"}"#;
-    let minute = json(
-        429,
-        &google("GenerateRequestsPerMinutePerProjectPerModel-FreeTier", RETRY, ""),
-    );
+    let minute = json(429, &google("GenerateRequestsPerMinutePerProjectPerModel-FreeTier", RETRY, ""));
     assert_eq!(minute.kind(), RateLimited);
     assert_eq!(minute.hint().map(RetryHint::delay), Some(Duration::from_millis(34_070)));
     assert_eq!(minute.code(), Some("RESOURCE_EXHAUSTED"));
@@ -162,22 +107,10 @@ fn google_tells_a_minute_from_a_day() {
     assert_eq!(json(429, &day).kind(), QuotaExhausted);
     assert_eq!(json(429, &format!("[{day}]")).kind(), QuotaExhausted);
     assert_eq!(frame_kind(&day), Some(QuotaExhausted));
-    assert_eq!(
-        json(429, &google("", RETRY, "* Quota exceeded for metric: m, limit: 0")).kind(),
-        QuotaExhausted
-    );
-    assert_eq!(
-        json(429, &google("", RETRY, "* Quota exceeded for metric: m, limit: 05")).kind(),
-        RateLimited
-    );
-    assert_eq!(
-        json(429, &google("", "", "Please retry in 10h17m5.72s.")).kind(),
-        QuotaExhausted
-    );
-    assert_eq!(
-        json(429, &google("", "", "Please retry in 34.07s.")).kind(),
-        RateLimited
-    );
+    assert_eq!(json(429, &google("", RETRY, "* Quota exceeded for metric: m, limit: 0")).kind(), QuotaExhausted);
+    assert_eq!(json(429, &google("", RETRY, "* Quota exceeded for metric: m, limit: 05")).kind(), RateLimited);
+    assert_eq!(json(429, &google("", "", "Please retry in 10h17m5.72s.")).kind(), QuotaExhausted);
+    assert_eq!(json(429, &google("", "", "Please retry in 34.07s.")).kind(), RateLimited);
     assert_eq!(json(429, &google("", "", "")).kind(), QuotaExhausted);
     // Vertex without details, and through an interface that drops them.
     let vertex = r#"{"error":{"code":429,"message":"Resource exhausted. Please try again later.",
@@ -196,18 +129,9 @@ fn an_empty_wallet_is_known_by_code_or_type() {
             r#"{"error":{"message":"out of credit","type":"insufficient_quota","param":null,
                 "code":"insufficient_quota"}}"#,
         ),
-        (
-            429,
-            r#"{"error":{"message":"no","type":"insufficient_quota","code":"credit_balance_exhausted"}}"#,
-        ),
-        (
-            429,
-            r#"{"error":{"message":"no","type":"insufficient_quota","code":null}}"#,
-        ),
-        (
-            429,
-            r#"{"error":{"type":"exceeded_current_quota_error","message":"no"}}"#,
-        ),
+        (429, r#"{"error":{"message":"no","type":"insufficient_quota","code":"credit_balance_exhausted"}}"#),
+        (429, r#"{"error":{"message":"no","type":"insufficient_quota","code":null}}"#),
+        (429, r#"{"error":{"type":"exceeded_current_quota_error","message":"no"}}"#),
         (429, r#"{"error":{"code":"1113","message":"no"}}"#),
         (429, r#"{"error":{"code":1113,"message":"no"}}"#),
         (
@@ -220,19 +144,10 @@ fn an_empty_wallet_is_known_by_code_or_type() {
             r#"{"type":"error","error":{"type":"invalid_request_error",
                 "message":"Your credit balance is too low to access the Anthropic API."}}"#,
         ),
-        (
-            400,
-            r#"{"code":"Arrearage","message":"Access denied","request_id":"r"}"#,
-        ),
-        (
-            402,
-            r#"{"error":{"code":402,"message":"Payment needed","metadata":{}}}"#,
-        ),
+        (400, r#"{"code":"Arrearage","message":"Access denied","request_id":"r"}"#),
+        (402, r#"{"error":{"code":402,"message":"Payment needed","metadata":{}}}"#),
         (402, ""),
-        (
-            500,
-            r#"{"error":{"message":"relay: insufficient_quota","type":"upstream_error"}}"#,
-        ),
+        (500, r#"{"error":{"message":"relay: insufficient_quota","type":"upstream_error"}}"#),
     ];
     for (code, body) in bodies {
         assert_eq!(json(code, body).kind(), QuotaExhausted, "{body}");
@@ -240,10 +155,7 @@ fn an_empty_wallet_is_known_by_code_or_type() {
     let passing = r#"{"error":{"code":402,"message":"no","metadata":{"limit_source":"openrouter_in_flight_budget"}}}"#;
     let passing = reply(402, &[("content-type", JSON), ("retry-after", "3")], passing.as_bytes());
     let failure = classify_reply(Dialect::OpenAiChat, passing, now());
-    assert_eq!(
-        (failure.kind(), failure.hint().map(|hint| hint.delay().as_secs())),
-        (RateLimited, Some(3))
-    );
+    assert_eq!((failure.kind(), failure.hint().map(|hint| hint.delay().as_secs())), (RateLimited, Some(3)));
 }
 
 #[test]
@@ -251,11 +163,7 @@ fn azure_speaks_of_quota_and_means_a_rate() {
     let azure = br#"{"error":{"code":"429","message":"token quota for this tier used up, retry after 2 seconds"}}"#;
     let failure = classify_reply(
         Dialect::OpenAiChat,
-        reply(
-            429,
-            &[("content-type", JSON), ("retry-after", "2"), ("apim-request-id", "a-1")],
-            azure,
-        ),
+        reply(429, &[("content-type", JSON), ("retry-after", "2"), ("apim-request-id", "a-1")], azure),
         now(),
     );
     assert_eq!(failure.kind(), RateLimited);

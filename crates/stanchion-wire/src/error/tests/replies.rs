@@ -37,21 +37,9 @@ fn a_success_that_is_no_reply() {
         (JSON, "", K::EmptyReply),
         (JSON, "\n\n", K::EmptyReply),
         (JSON, r#"{"choices":[{"mess"#, K::MalformedReply),
-        (
-            JSON,
-            r#"{"code":"The service is currently unavailable","error":"at capacity"}"#,
-            K::Overloaded,
-        ),
-        (
-            JSON,
-            r#"{"error":{"code":502,"message":"Provider gone"}}"#,
-            K::ServerError,
-        ),
-        (
-            JSON,
-            r#"{"error":{"code":"context_length_exceeded","message":"m"}}"#,
-            K::ContextOverflow,
-        ),
+        (JSON, r#"{"code":"The service is currently unavailable","error":"at capacity"}"#, K::Overloaded),
+        (JSON, r#"{"error":{"code":502,"message":"Provider gone"}}"#, K::ServerError),
+        (JSON, r#"{"error":{"code":"context_length_exceeded","message":"m"}}"#, K::ContextOverflow),
     ];
     for (kind_of_body, body, kind) in rows {
         let reply = reply(200, &[("content-type", kind_of_body)], body.as_bytes());
@@ -65,21 +53,11 @@ fn a_success_that_is_no_reply() {
 fn marks_events_and_plain_text_are_read_through() {
     let marked = classify_reply(
         Dialect::OpenAiChat,
-        reply(
-            401,
-            &[],
-            b"\xef\xbb\xbf{\"error\":{\"message\":\"no\",\"code\":\"invalid_api_key\"}}",
-        ),
+        reply(401, &[], b"\xef\xbb\xbf{\"error\":{\"message\":\"no\",\"code\":\"invalid_api_key\"}}"),
         now(),
     );
-    assert_eq!(
-        (marked.kind(), marked.code()),
-        (K::Authentication, Some("invalid_api_key"))
-    );
-    let event = json(
-        400,
-        "event:error\n:HTTP_STATUS/400\ndata:{\"code\":\"Arrearage\",\"message\":\"m\"}\n\n",
-    );
+    assert_eq!((marked.kind(), marked.code()), (K::Authentication, Some("invalid_api_key")));
+    let event = json(400, "event:error\n:HTTP_STATUS/400\ndata:{\"code\":\"Arrearage\",\"message\":\"m\"}\n\n");
     assert_eq!(event.kind(), K::QuotaExhausted);
     let text = json(502, "upstream connect error or disconnect/reset before headers");
     assert_eq!((text.kind(), text.message()), (K::ServerError, None));
@@ -101,27 +79,12 @@ fn should_retry_is_noted_and_judged_elsewhere() {
     ];
     for (value, told) in rows {
         let value = value.trim_end();
-        let failure = classify_reply(
-            Dialect::OpenAiChat,
-            reply(503, &[("x-should-retry", value)], body),
-            now(),
-        );
-        assert_eq!(
-            (failure.kind(), failure.should_retry()),
-            (K::Overloaded, told),
-            "{value}"
-        );
+        let failure = classify_reply(Dialect::OpenAiChat, reply(503, &[("x-should-retry", value)], body), now());
+        assert_eq!((failure.kind(), failure.should_retry()), (K::Overloaded, told), "{value}");
     }
     let quota = br#"{"error":{"message":"m","code":"insufficient_quota"}}"#;
-    let quota = classify_reply(
-        Dialect::OpenAiChat,
-        reply(429, &[("x-should-retry", "true")], quota),
-        now(),
-    );
-    assert_eq!(
-        Disposition::of(&quota, &DispositionRules::default()).retry,
-        Retry::Never
-    );
+    let quota = classify_reply(Dialect::OpenAiChat, reply(429, &[("x-should-retry", "true")], quota), now());
+    assert_eq!(Disposition::of(&quota, &DispositionRules::default()).retry, Retry::Never);
 }
 
 #[test]
@@ -130,33 +93,13 @@ fn a_hint_is_kept_as_the_provider_gave_it() {
         let failure = classify_reply(Dialect::OpenAiChat, reply(code, headers, b"{}"), now());
         failure.hint().map(|hint| (hint.delay().as_millis(), hint.source()))
     };
-    assert_eq!(
-        hint(&[("retry-after", "121180")], 429),
-        Some((121_180_000, HintSource::RetryAfter))
-    );
-    assert_eq!(
-        hint(&[("retry-after", "0.25")], 429),
-        Some((250, HintSource::RetryAfter))
-    );
-    assert_eq!(
-        hint(&[("retry-after-ms", "1500"), ("retry-after", "9")], 429),
-        Some((1_500, HintSource::RetryAfterMs))
-    );
+    assert_eq!(hint(&[("retry-after", "121180")], 429), Some((121_180_000, HintSource::RetryAfter)));
+    assert_eq!(hint(&[("retry-after", "0.25")], 429), Some((250, HintSource::RetryAfter)));
+    assert_eq!(hint(&[("retry-after-ms", "1500"), ("retry-after", "9")], 429), Some((1_500, HintSource::RetryAfterMs)));
     assert_eq!(hint(&[("retry-after", "Wed, 21 Oct 2015 07:28:00 GMT")], 503), None);
-    assert_eq!(
-        hint(&[("x-ratelimit-reset-requests", "6m0s")], 429),
-        Some((360_000, HintSource::RateLimitReset))
-    );
-    assert_eq!(
-        hint(&[("x-ratelimit-reset-requests", "6m0s")], 500),
-        None,
-        "a window is no reason of a fault"
-    );
-    let huge = classify_reply(
-        Dialect::OpenAiChat,
-        reply(429, &[("retry-after", "121180")], b"{}"),
-        now(),
-    );
+    assert_eq!(hint(&[("x-ratelimit-reset-requests", "6m0s")], 429), Some((360_000, HintSource::RateLimitReset)));
+    assert_eq!(hint(&[("x-ratelimit-reset-requests", "6m0s")], 500), None, "a window is no reason of a fault");
+    let huge = classify_reply(Dialect::OpenAiChat, reply(429, &[("retry-after", "121180")], b"{}"), now());
     assert_eq!(huge.kind(), K::RateLimited);
 }
 

@@ -37,18 +37,8 @@ fn every_shape_of_an_error_after_a_200_is_known() {
             "overloaded_error",
             "m",
         ),
-        (
-            r#"{"type":"error","error":{"type":"api_error","message":"m"}}"#,
-            K::ServerError,
-            "api_error",
-            "m",
-        ),
-        (
-            r#"{"type":"error","error":{"type":"timeout_error","message":"m"}}"#,
-            K::GatewayTimeout,
-            "timeout_error",
-            "m",
-        ),
+        (r#"{"type":"error","error":{"type":"api_error","message":"m"}}"#, K::ServerError, "api_error", "m"),
+        (r#"{"type":"error","error":{"type":"timeout_error","message":"m"}}"#, K::GatewayTimeout, "timeout_error", "m"),
         // Responses: flat, nested, failed.
         (
             r#"{"type":"error","code":"context_length_exceeded","message":"m","param":"input","sequence_number":1}"#,
@@ -56,12 +46,7 @@ fn every_shape_of_an_error_after_a_200_is_known() {
             "context_length_exceeded",
             "m",
         ),
-        (
-            r#"{"type":"error","code":null,"message":"m","param":null,"sequence_number":1}"#,
-            K::ServerError,
-            "",
-            "m",
-        ),
+        (r#"{"type":"error","code":null,"message":"m","param":null,"sequence_number":1}"#, K::ServerError, "", "m"),
         (
             r#"{"type":"error","error":{"type":"insufficient_quota","code":"insufficient_quota","message":"m",
                 "param":null},"sequence_number":2}"#,
@@ -76,12 +61,7 @@ fn every_shape_of_an_error_after_a_200_is_known() {
             "rate_limit_exceeded",
             "m",
         ),
-        (
-            r#"{"type":"response.failed","response":{"id":"r","status":"failed","error":null}}"#,
-            K::ServerError,
-            "",
-            "",
-        ),
+        (r#"{"type":"response.failed","response":{"id":"r","status":"failed","error":null}}"#, K::ServerError, "", ""),
         (
             r#"{"id":"r","object":"response","status":"failed","error":{"code":"invalid_prompt","message":"m"},
                 "output":[]}"#,
@@ -97,12 +77,7 @@ fn every_shape_of_an_error_after_a_200_is_known() {
             "502",
             "m",
         ),
-        (
-            r#"{"id":"g","error":{"code":429,"message":"m"},"choices":[]}"#,
-            K::RateLimited,
-            "429",
-            "m",
-        ),
+        (r#"{"id":"g","error":{"code":429,"message":"m"},"choices":[]}"#, K::RateLimited, "429", "m"),
         (
             r#"{"error":{"code":503,"message":"m","metadata":{"error_type":"provider_overloaded"}}}"#,
             K::Overloaded,
@@ -116,24 +91,14 @@ fn every_shape_of_an_error_after_a_200_is_known() {
             "m",
         ),
         // Google, alone and in an array.
-        (
-            r#"{"error":{"code":503,"status":"UNAVAILABLE","message":"m"}}"#,
-            K::Overloaded,
-            "UNAVAILABLE",
-            "m",
-        ),
+        (r#"{"error":{"code":503,"status":"UNAVAILABLE","message":"m"}}"#, K::Overloaded, "UNAVAILABLE", "m"),
         (
             "[{\n  \"error\": {\"code\": 500, \"status\": \"INTERNAL\", \"message\": \"m\"}\n}]",
             K::ServerError,
             "INTERNAL",
             "m",
         ),
-        (
-            r#"{"error":{"code":"prohibited_content","message":"no"}}"#,
-            K::ContentPolicy,
-            "prohibited_content",
-            "no",
-        ),
+        (r#"{"error":{"code":"prohibited_content","message":"no"}}"#, K::ContentPolicy, "prohibited_content", "no"),
         // Text: Ollama, xAI.
         (
             r#"{"error":"an error was encountered while running the model"}"#,
@@ -147,12 +112,7 @@ fn every_shape_of_an_error_after_a_200_is_known() {
             "",
             "The model is at capacity",
         ),
-        (
-            r#"{"code":"unavailable","error":"m"}"#,
-            K::Overloaded,
-            "unavailable",
-            "m",
-        ),
+        (r#"{"code":"unavailable","error":"m"}"#, K::Overloaded, "unavailable", "m"),
         // Flat: Mistral, old vLLM, DashScope, AWS.
         (
             r#"{"object":"error","message":"m","type":"invalid_request_error","param":null,"code":"1500"}"#,
@@ -178,12 +138,7 @@ fn every_shape_of_an_error_after_a_200_is_known() {
             "Throttling.RateQuota",
             "m",
         ),
-        (
-            r#"{"__type":"com.amazon#ThrottlingException","message":"m"}"#,
-            K::RateLimited,
-            "ThrottlingException",
-            "m",
-        ),
+        (r#"{"__type":"com.amazon#ThrottlingException","message":"m"}"#, K::RateLimited, "ThrottlingException", "m"),
         (
             r#"{"message":"m","originalStatusCode":400,"__type":"modelStreamErrorException"}"#,
             K::ServerError,
@@ -191,18 +146,8 @@ fn every_shape_of_an_error_after_a_200_is_known() {
             "m",
         ),
         // Z.AI's numbers are strings.
-        (
-            r#"{"error":{"code":"1302","message":"m"}}"#,
-            K::RateLimited,
-            "1302",
-            "m",
-        ),
-        (
-            r#"{"error":{"code":"1261","message":"m"}}"#,
-            K::ContextOverflow,
-            "1261",
-            "m",
-        ),
+        (r#"{"error":{"code":"1302","message":"m"}}"#, K::RateLimited, "1302", "m"),
+        (r#"{"error":{"code":"1261","message":"m"}}"#, K::ContextOverflow, "1261", "m"),
         // A byte order mark, blank lines, two errors of which the last counts.
         (
             "\u{feff}\n{\"error\":{\"message\":\"m\",\"code\":\"invalid_api_key\"}}",
@@ -210,12 +155,7 @@ fn every_shape_of_an_error_after_a_200_is_known() {
             "invalid_api_key",
             "m",
         ),
-        (
-            r#"{"error":{"message":"a"},"error":{"message":"b","code":"slow_down"}}"#,
-            K::RateLimited,
-            "slow_down",
-            "b",
-        ),
+        (r#"{"error":{"message":"a"},"error":{"message":"b","code":"slow_down"}}"#, K::RateLimited, "slow_down", "b"),
     ];
     for (data, kind, code, message) in rows {
         let failure = frame(data).unwrap_or_else(|| panic!("no error: {data}"));

@@ -5,28 +5,20 @@ use super::*;
 
 #[test]
 fn frames_are_in_the_dialects_own_form() {
-    let failure = Failure::new(K::Overloaded)
-        .with_phase(Phase::AfterOutput)
-        .with_message("busy\n\"now\"\u{2028}");
+    let failure = Failure::new(K::Overloaded).with_phase(Phase::AfterOutput).with_message("busy\n\"now\"\u{2028}");
     let frame = |dialect, framing| {
         let frame = in_band(dialect, framing, &failure, 7).unwrap();
         String::from_utf8(frame.to_vec()).unwrap()
     };
     let chat = frame(Dialect::OpenAiChat, Framing::Sse);
-    assert!(
-        chat.starts_with(r#"data: {"error":{"message":""#) && chat.ends_with("}}\n\n"),
-        "{chat}"
-    );
+    assert!(chat.starts_with(r#"data: {"error":{"message":""#) && chat.ends_with("}}\n\n"), "{chat}");
     assert!(chat.contains(r#"busy\n\"now\"\u2028""#), "{chat}");
     let responses = frame(Dialect::OpenAiResponses, Framing::Sse);
     assert!(
         responses.starts_with("event: error\ndata: {\"type\":\"error\",\"code\":\"overloaded\",\"message\":"),
         "{responses}"
     );
-    assert!(
-        responses.contains(r#""param":null,"sequence_number":7,"error":{"#),
-        "{responses}"
-    );
+    assert!(responses.contains(r#""param":null,"sequence_number":7,"error":{"#), "{responses}");
     let anthropic = frame(Dialect::AnthropicMessages, Framing::Sse);
     assert!(
         anthropic.starts_with("event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\""),
@@ -38,39 +30,24 @@ fn frames_are_in_the_dialects_own_form() {
         "{gemini}"
     );
     let array = frame(Dialect::GeminiGenerateContent, Framing::JsonArray);
-    assert!(
-        array.starts_with(",\r\n{\"error\":{\"code\":503") && array.ends_with("}}]"),
-        "{array}"
-    );
+    assert!(array.starts_with(",\r\n{\"error\":{\"code\":503") && array.ends_with("}}]"), "{array}");
     let whole = format!("[{{\"candidates\":[]}}{array}");
     assert!(serde_json::from_str::<Vec<Value>>(&whole).is_ok());
     let ollama = frame(Dialect::Ollama, Framing::Ndjson);
-    assert!(
-        ollama.starts_with(r#"{"error":""#) && ollama.ends_with("\"}\n"),
-        "{ollama}"
-    );
+    assert!(ollama.starts_with(r#"{"error":""#) && ollama.ends_with("\"}\n"), "{ollama}");
     assert_eq!(in_band(Dialect::OpenAiChat, Framing::Document, &failure, 0), None);
 }
 
 #[test]
 fn errors_of_our_own() {
-    let response = local_error(
-        Dialect::OpenAiChat,
-        StatusCode::NOT_FOUND,
-        "model_not_found",
-        "no model 'x'",
-    );
+    let response = local_error(Dialect::OpenAiChat, StatusCode::NOT_FOUND, "model_not_found", "no model 'x'");
     assert_eq!(response.status(), 404);
     assert_eq!(
         response.body(),
         r#"{"error":{"message":"no model 'x'","type":"invalid_request_error","param":null,"code":"model_not_found"}}"#
     );
-    let response = local_error(
-        Dialect::AnthropicMessages,
-        StatusCode::PAYLOAD_TOO_LARGE,
-        "request_too_large",
-        "too large",
-    );
+    let response =
+        local_error(Dialect::AnthropicMessages, StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", "too large");
     assert_eq!(
         response.body(),
         r#"{"type":"error","error":{"type":"request_too_large","message":"too large"},"request_id":null}"#
@@ -115,10 +92,7 @@ fn coarse(dialect: Dialect, kind: K) -> K {
 fn what_is_rendered_reads_as_what_it_was() {
     for kind in TOLD {
         for dialect in DIALECTS.into_iter().filter(|dialect| *dialect != Dialect::Ollama) {
-            let failure = Failure::new(kind)
-                .with_phase(Phase::AfterOutput)
-                .with_message("no")
-                .with_attempts(2);
+            let failure = Failure::new(kind).with_phase(Phase::AfterOutput).with_message("no").with_attempts(2);
             let frame = in_band(dialect, Framing::Ndjson, &failure, 1).unwrap();
             let read = error::in_band(dialect, None, &frame, None, SystemTime::UNIX_EPOCH).unwrap();
             assert_eq!(read.kind(), coarse(dialect, kind), "{dialect} {kind:?}");

@@ -1,0 +1,158 @@
+//! The binary as a person meets it.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    process::{Child, Command, Output, Stdio},
+};
+
+fn stanchion() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_stanchion"));
+    command.env_clear();
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    stanchion().args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn file(name: &str, content: &str) -> String {
+    let path = std::env::temp_dir().join(format!("stanchion-{}-{name}.toml", std::process::id()));
+    std::fs::write(&path, content).unwrap();
+    path.display().to_string()
+}
+
+const MODEL: &str = "[providers.p]\ndialect = \"openai\"\nbase_url = \"http://127.0.0.1:9/v1\"\n[models.m]\ncandidates = [{ provider = \"p\" }]\n";
+
+/// A gateway that serves, ended with the test.
+struct Serving {
+    child: Child,
+    address: String,
+}
+
+impl Serving {
+    fn start(config: &str) -> Self {
+        let mut child = stanchion().args(["serve", "--config", config]).stderr(Stdio::piped()).spawn().unwrap();
+        let mut log = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        log.read_line(&mut line).unwrap();
+        let address = line.trim().rsplit("http://").next().unwrap().to_owned();
+        assert!(address.starts_with("127.0.0.1:"), "{line}");
+        Self { child, address }
+    }
+
+    fn ask(&self, request: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).unwrap();
+        reply
+    }
+
+    fn post(&self, path: &str, headers: &str, body: &str) -> String {
+        self.ask(&format!(
+            "POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}content-length: {}\r\n\r\n{body}",
+            body.len()
+        ))
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn help_can_be_read() {
+    let help = text(&run(&["--help"]).stdout);
+    for word in ["serve", "check", "demo", "Point any OpenAI"] {
+        assert!(help.contains(word), "{help}");
+    }
+    assert!(text(&run(&["serve", "--help"]).stdout).contains("OPENROUTER_API_KEY"));
+}
+
+#[test]
+fn check_tells_what_is_wrong_and_fails() {
+    let good = run(&["check", "--config", &file("good", MODEL)]);
+    assert!(good.status.success());
+    assert!(text(&good.stdout).contains("in order"));
+
+    let bad = run(&["check", "--config", &file("bad", &MODEL.replace("provider = \"p\"", "provider = \"q\""))]);
+    assert_eq!(bad.status.code(), Some(1));
+    assert!(
+        text(&bad.stderr).contains(":5: models.m.candidates: there is no provider \"q\"; configured are: p"),
+        "{}",
+        text(&bad.stderr)
+    );
+}
+
+#[test]
+fn serve_refuses_strangers_and_nothing_to_serve() {
+    let open = run(&["serve", "--config", &file("open", MODEL), "--listen", "0.0.0.0:0"]);
+    assert_eq!(open.status.code(), Some(1));
+    assert!(text(&open.stderr).contains("no client key is configured"), "{}", text(&open.stderr));
+
+    let nothing = run(&["serve"]);
+    assert_eq!(nothing.status.code(), Some(1));
+    assert!(text(&nothing.stderr).contains("set one of OPENAI_API_KEY"), "{}", text(&nothing.stderr));
+}
+
+#[test]
+fn routes_answer_in_the_dialect_of_the_path() {
+    let config = format!("[server]\nlisten = \"127.0.0.1:0\"\n[clients.me]\nkey = \"k1\"\n{MODEL}");
+    let gateway = Serving::start(&file("routes", &config));
+    let get = |path: &str, headers: &str| {
+        gateway.ask(&format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}\r\n"))
+    };
+    let key = "authorization: Bearer k1\r\n";
+
+    assert!(get("/healthz", "").starts_with("HTTP/1.1 200"), "health needs no key");
+    assert!(get("/v1/models", "").starts_with("HTTP/1.1 401"));
+    assert!(get("/v1/models", key).contains(r#""id":"m""#));
+
+    let stranger = gateway.post("/v1/messages", "x-api-key: k2\r\n", r#"{"model":"m"}"#);
+    assert!(stranger.starts_with("HTTP/1.1 401") && stranger.contains("authentication_error"), "{stranger}");
+
+    let unknown = gateway.post("/v1/chat/completions", key, r#"{"model":"nobody"}"#);
+    assert!(
+        unknown.starts_with("HTTP/1.1 404") && unknown.contains("model_not_found") && unknown.contains("there are: m"),
+        "{unknown}"
+    );
+
+    let mismatch = gateway.post("/v1/messages", "x-api-key: k1\r\n", r#"{"model":"m","max_tokens":1}"#);
+    assert!(
+        mismatch.starts_with("HTTP/1.1 400")
+            && mismatch.contains("speak openai")
+            && mismatch.contains("anthropic-messages"),
+        "{mismatch}"
+    );
+
+    let lost = gateway.post("/v2/anything", key, "{}");
+    assert!(lost.starts_with("HTTP/1.1 404") && lost.contains("/v2/anything"), "{lost}");
+
+    let dead = gateway.post("/v1/chat/completions", key, r#"{"model":"m"}"#);
+    assert!(
+        dead.starts_with("HTTP/1.1 502")
+            && dead.contains("x-stanchion-candidate: p")
+            && dead.contains("x-stanchion-attempts: 3"),
+        "{dead}"
+    );
+}
+
+#[test]
+fn the_demo_comes_out_right() {
+    let demo = run(&["demo"]);
+    let shown = text(&demo.stdout);
+    assert!(demo.status.success(), "{shown}");
+    assert!(shown.contains("10 of 10 came out right."), "{shown}");
+
+    let none = run(&["demo", "--only", "no such fault"]);
+    assert_eq!(none.status.code(), Some(1));
+    assert!(text(&none.stderr).contains("cut-after-output"));
+}

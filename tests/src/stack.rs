@@ -1,0 +1,253 @@
+//! All layers over a provider, and what a client of them saw.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::{Request, Response, response::Parts};
+use http_body::Body;
+use http_body_util::{BodyExt, Full};
+use stanchion::{
+    Onion, Standard,
+    core::{
+        Call, Candidate, Candidates, Context, Dialect, DispositionRules, Failure, FailureKind, StreamRecord, Usage,
+    },
+    deadline::{Attempt, AttemptLayer, AttemptLimits},
+    edge::{Edge, EdgeLayer},
+    fallback::{Fallback, FallbackLayer},
+    retry::{Retry, RetryLayer, RetryPolicy},
+    stream::{Commit, Observe, ObserveLayer},
+    upstream::Upstream,
+};
+use stanchion_testkit::Events;
+use tokio::time::Instant;
+use tower::{Service, ServiceExt};
+
+use crate::provider::Provider;
+
+/// The layers inside the edge, over a transport.
+pub type Inner<T> = Fallback<Retry<Commit<Attempt<Observe<Upstream<T>>>>>>;
+
+/// Settings of all layers. The rest is as by default, but for the jitter: a backoff is as long as it can be.
+#[derive(Debug, Clone)]
+pub struct Stack {
+    dialect: Dialect,
+    stream: bool,
+    candidates: Vec<Candidate>,
+    retry: RetryPolicy,
+    limits: AttemptLimits,
+    rules: DispositionRules,
+    observe: ObserveLayer,
+}
+
+/// What came of one request.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The head, if one came.
+    pub head: Option<Parts>,
+    /// The pieces of the body, each with the time since the request.
+    pub pieces: Vec<(Duration, Bytes)>,
+    /// The failure, instead of a head or at the end of the body.
+    pub failure: Option<Failure>,
+    /// How long it all took.
+    pub took: Duration,
+    /// The events of the request, in short, as [`Events`] shows them.
+    pub events: Vec<String>,
+}
+
+impl Stack {
+    /// For clients that speak `dialect`, with the provider's candidates in the order of their names.
+    pub fn new(dialect: Dialect, provider: &Provider) -> Self {
+        Self::of(dialect, provider.names().map(|name| candidate(dialect, name, &format!("http://{name}.test"))))
+    }
+
+    /// For clients that speak `dialect`, with candidates of another provider.
+    pub fn of(dialect: Dialect, candidates: impl IntoIterator<Item = Candidate>) -> Self {
+        Self {
+            dialect,
+            stream: true,
+            candidates: candidates.into_iter().collect(),
+            retry: RetryPolicy::default(),
+            limits: AttemptLimits::default(),
+            rules: DispositionRules::default(),
+            observe: ObserveLayer::new(),
+        }
+    }
+
+    /// For chat clients.
+    pub fn chat(provider: &Provider) -> Self {
+        Self::new(Dialect::OpenAiChat, provider)
+    }
+
+    /// Its clients want whole documents.
+    #[must_use]
+    pub fn whole(mut self) -> Self {
+        self.stream = false;
+        self
+    }
+
+    /// Retries otherwise.
+    #[must_use]
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.retry = policy;
+        self
+    }
+
+    /// Retries at most so often.
+    #[must_use]
+    pub fn max_retries(self, max: u32) -> Self {
+        self.retry(RetryPolicy::builder().max_retries(max).build().expect("within the ranges"))
+    }
+
+    /// Has other clocks: first output, idle and total, in seconds. Zero is none.
+    #[must_use]
+    pub fn limits(mut self, first_output: u64, idle: u64, total: u64) -> Self {
+        let seconds = Duration::from_secs;
+        let limits = AttemptLimits::builder().first_output(seconds(first_output)).idle(seconds(idle));
+        self.limits = limits.total(seconds(total)).build().expect("no limit is above the total");
+        self
+    }
+
+    /// Falls back by other rules.
+    #[must_use]
+    pub fn rules(mut self, rules: DispositionRules) -> Self {
+        self.rules = rules;
+        self
+    }
+
+    /// Reads replies otherwise.
+    #[must_use]
+    pub fn observe(mut self, observe: ObserveLayer) -> Self {
+        self.observe = observe;
+        self
+    }
+
+    fn onion(&self) -> Standard {
+        let candidates = Candidates::new(self.candidates.iter().cloned());
+        Onion::standard(candidates.clone())
+            .edge(EdgeLayer::new().rules(self.rules))
+            .fallback(FallbackLayer::new(candidates).with_rules(self.rules))
+            .retry(RetryLayer::new(self.retry.clone()).with_random(|| 1.0))
+            .attempt(AttemptLayer::new(self.limits))
+            .observe(self.observe)
+    }
+
+    /// All layers over a transport.
+    pub fn service<T: Clone>(&self, transport: T) -> Edge<Inner<T>> {
+        self.onion().service(Upstream::new(transport))
+    }
+
+    /// A request such as the clients of this stack make.
+    pub fn request(&self, context: Context) -> Request<Full<Bytes>> {
+        let (stream, messages) = (self.stream, r#"[{"role":"user","content":"Hello?"}]"#);
+        let (path, body) = match self.dialect {
+            Dialect::OpenAiChat => ("/v1/chat/completions", format!(r#""messages":{messages}"#)),
+            Dialect::OpenAiResponses => ("/v1/responses", r#""input":"Hello?""#.to_owned()),
+            Dialect::AnthropicMessages => ("/v1/messages", format!(r#""max_tokens":9,"messages":{messages}"#)),
+            Dialect::Ollama => ("/api/chat", format!(r#""messages":{messages}"#)),
+            other => panic!("no client of these tests speaks {other}"),
+        };
+        let body = format!(r#"{{"model":"any","stream":{stream},{body}}}"#);
+        let request = Request::post(path).header("content-type", "application/json").extension(context);
+        let request = request.extension(Call::new(self.dialect, stream).with_model("any"));
+        request.body(Full::from(body)).expect("a request")
+    }
+
+    /// Asks as a client of the edge does.
+    pub async fn ask(&self, provider: &Provider) -> Outcome {
+        let events = Events::new();
+        Outcome::of(self.service(provider.clone()), self.request(events.context()), &events).await
+    }
+
+    /// Asks the layers inside the edge, as a service that embeds them does: failures come as they are.
+    pub async fn ask_inner(&self, provider: &Provider) -> Outcome {
+        self.ask_inner_in(provider, Events::context_builder).await
+    }
+
+    /// The same in a context of the test's own.
+    pub async fn ask_inner_in(
+        &self,
+        provider: &Provider,
+        context: impl FnOnce(&Events) -> stanchion::core::ContextBuilder,
+    ) -> Outcome {
+        let events = Events::new();
+        let request = self.request(context(&events).build());
+        Outcome::of(self.service(provider.clone()).into_inner(), request, &events).await
+    }
+}
+
+/// A candidate at `base`, named after its provider, with the model `m`.
+pub fn candidate(dialect: Dialect, provider: &str, base: &str) -> Candidate {
+    let version = if dialect.family() == stanchion::core::Family::OpenAi { "/v1" } else { "" };
+    Candidate::new(provider, dialect.family(), format!("{base}{version}")).with_model("m")
+}
+
+impl Outcome {
+    /// Asks a service, and reads the reply to its end.
+    pub async fn of<S, B>(service: S, request: Request<Full<Bytes>>, events: &Events) -> Self
+    where
+        S: Service<Request<Full<Bytes>>, Response = Response<B>>,
+        S::Error: Into<Failure>,
+        B: Body<Data = Bytes>,
+        B::Error: Into<Failure>,
+    {
+        let began = Instant::now();
+        let mut outcome =
+            Self { head: None, pieces: Vec::new(), failure: None, took: Duration::ZERO, events: Vec::new() };
+        match service.oneshot(request).await {
+            Err(error) => outcome.failure = Some(error.into()),
+            Ok(response) => {
+                let (head, body) = response.into_parts();
+                outcome.head = Some(head);
+                let mut body = std::pin::pin!(body);
+                while let Some(frame) = body.frame().await {
+                    match frame {
+                        Ok(frame) => {
+                            outcome.pieces.extend(frame.into_data().ok().map(|data| (began.elapsed(), data)));
+                        }
+                        Err(error) => outcome.failure = Some(error.into()),
+                    }
+                }
+            }
+        }
+        outcome.took = began.elapsed();
+        outcome.events = events.lines();
+        outcome
+    }
+
+    /// The status.
+    pub fn status(&self) -> Option<u16> {
+        self.head.as_ref().map(|head| head.status.as_u16())
+    }
+
+    /// A header field of the reply, as text.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.head.as_ref()?.headers.get(name)?.to_str().ok()
+    }
+
+    /// The whole body.
+    pub fn bytes(&self) -> Bytes {
+        let mut all = BytesMut::new();
+        self.pieces.iter().for_each(|(_, piece)| all.extend_from_slice(piece));
+        all.freeze()
+    }
+
+    /// The whole body as text, for messages and searches.
+    pub fn body(&self) -> String {
+        String::from_utf8_lossy(&self.bytes()).into_owned()
+    }
+
+    /// What kind of failure it ended in.
+    pub fn kind(&self) -> Option<FailureKind> {
+        self.failure.as_ref().map(Failure::kind)
+    }
+
+    /// What was noted of the stream.
+    pub fn record(&self) -> Option<&StreamRecord> {
+        self.head.as_ref()?.extensions.get()
+    }
+
+    /// The usage that was noted.
+    pub fn usage(&self) -> Usage {
+        self.record().map(StreamRecord::usage).unwrap_or_default()
+    }
+}

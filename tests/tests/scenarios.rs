@@ -1,0 +1,76 @@
+//! Every scenario file, through the real binary.
+
+use std::path::{Path, PathBuf};
+
+use stanchion_faults::{
+    runner::{Verdict, gateway_config, run_all},
+    scenario::{Scenario, load_folder},
+    upstream::Upstream,
+};
+use stanchion_tests::gateway::Gateway;
+
+/// So many scenarios at once: they wait far more than they work.
+const JOBS: usize = 24;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_scenario_holds_and_nothing_private_is_printed() {
+    let scenarios = load_folder(folder()).expect("scenario files");
+    assert!(!scenarios.is_empty(), "{} has no scenario", folder().display());
+    let upstream = Upstream::start(&scenarios).await.expect("a scripted provider");
+    let mut gateway = Gateway::start(|listen| gateway_config(&scenarios, &upstream, listen)).await.expect("a gateway");
+
+    let verdicts = run_all(&scenarios, &upstream, gateway.address(), JOBS).await;
+
+    let failed: String = verdicts.iter().filter_map(|verdict| complaints(verdict, &gateway.printed())).collect();
+    assert!(failed.is_empty(), "{failed}the end of what the gateway printed:\n{}", gateway.tail(20));
+    assert!(gateway.runs().expect("a process"), "the gateway has ended:\n{}", gateway.tail(20));
+    let printed = gateway.end().await.expect("a process");
+    assert!(printed.contains("listening on"), "nothing was printed, so nothing is proven:\n{printed}");
+    for private in PRIVATE {
+        assert!(!printed.contains(private), "{private:?} was printed:\n{}", lines_with(&printed, private));
+    }
+    every_private_thing_is_in_a_scenario(&scenarios);
+}
+
+/// What the scenario with the canaries plants, and the key of every provider.
+const PRIVATE: [&str; 9] = [
+    "sk-x",
+    "canary-client-key",
+    "canary-prompt",
+    "canary-output",
+    "canary-thought",
+    "canary_tool",
+    "canary-argument",
+    "canary-refusal",
+    "canary-page",
+];
+
+fn lines_with(text: &str, part: &str) -> String {
+    text.lines().filter(|line| line.contains(part)).map(|line| format!("    {line}\n")).collect()
+}
+
+/// What is wrong with a scenario, and what the gateway printed of its candidates; `None` if it holds.
+fn complaints(verdict: &Verdict, printed: &str) -> Option<String> {
+    let told = match verdict.passed() {
+        Some(true) => return None,
+        Some(false) => verdict.complaints.join("; "),
+        None => format!("not played, for want of {}", verdict.lacks.join(", ")),
+    };
+    let lines = lines_with(printed, &format!("={}-", verdict.id));
+    Some(format!("{}: {}\n  {told}\n{lines}\n", verdict.file, verdict.name))
+}
+
+/// A canary that nobody planted would prove nothing.
+fn every_private_thing_is_in_a_scenario(scenarios: &[Scenario]) {
+    let files: String = scenarios
+        .iter()
+        .map(|scenario| std::fs::read_to_string(folder().join(&scenario.file)).expect("a scenario file"))
+        .collect();
+    for canary in PRIVATE.iter().filter(|name| name.starts_with("canary")) {
+        assert!(files.contains(canary), "{canary} is planted nowhere");
+    }
+}
