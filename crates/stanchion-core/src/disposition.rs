@@ -260,7 +260,7 @@ impl Disposition {
         };
         match kind {
             FailureKind::RateLimited if !rules.rate_limit_opens_circuit => {
-                disposition.circuit = CircuitOutcome::Neutral
+                disposition.circuit = CircuitOutcome::Neutral;
             }
             FailureKind::Overloaded if !rules.overload_opens_circuit => disposition.circuit = CircuitOutcome::Neutral,
             // A server's own 5xx says more than our 502.

@@ -160,10 +160,10 @@ impl Event {
                 reason = ?event.reason, status = event.status_code, delay_ms = event.delay.map(|delay| delay.as_millis() as u64), "provider_retry"
             ),
             Self::ModelFallback(event) => {
-                tracing::info!(target: "stanchion", from = %event.from, to = %event.to, "model_fallback")
+                tracing::info!(target: "stanchion", from = %event.from, to = %event.to, "model_fallback");
             }
             Self::StreamFrame(event) => {
-                tracing::warn!(target: "stanchion", fault = ?event.fault, bytes = event.bytes, "stream_frame")
+                tracing::warn!(target: "stanchion", fault = ?event.fault, bytes = event.bytes, "stream_frame");
             }
             Self::CommitHold(event) => tracing::warn!(target: "stanchion", bytes = event.bytes, "commit_hold"),
         }

@@ -195,6 +195,7 @@ where
 
 impl Settings {
     /// Reads the request's body and makes a request that can be replayed.
+    #[expect(clippy::result_large_err, reason = "moved once, into the state of the future that it was made for")]
     fn prepare(
         &self,
         mut head: request::Parts,

@@ -232,11 +232,12 @@ impl StreamReader {
                 _ => Reading::of(FrameClass::Unknown),
             };
         };
-        if has_error(event, &value) && !self.names_itself_no_error(&value) {
-            if let Some(failure) = self.error_of(event, text) {
-                let told = self.client_sees_error(event, &value);
-                return Reading::fault(failure, told);
-            }
+        if has_error(event, &value)
+            && !self.names_itself_no_error(&value)
+            && let Some(failure) = self.error_of(event, text)
+        {
+            let told = self.client_sees_error(event, &value);
+            return Reading::fault(failure, told);
         }
         match self.dialect {
             Dialect::OpenAiChat | Dialect::OpenAiEmbeddings => openai_chat::parse(&mut self.state, &value),
@@ -304,10 +305,10 @@ impl StreamReader {
         if complete || self.state.faulted {
             return StreamEnd::Complete;
         }
-        if !stray.is_empty() {
-            if let Some(failure) = self.error_of(None, stray.trim_ascii()).or_else(|| self.stray_error_field(stray)) {
-                return StreamEnd::Failed(failure);
-            }
+        if !stray.is_empty()
+            && let Some(failure) = self.error_of(None, stray.trim_ascii()).or_else(|| self.stray_error_field(stray))
+        {
+            return StreamEnd::Failed(failure);
         }
         let kind = if self.state.began { FailureKind::Truncated } else { FailureKind::EmptyReply };
         StreamEnd::Failed(Failure::new(kind).with_phase(Phase::BeforeOutput))

@@ -144,11 +144,11 @@ impl FrameDecoder {
         self.chunk = chunk;
         self.unreleased = 0;
         self.start = 0;
-        if self.carry.is_empty() {
-            if let Scanner::Sse(scanner) = &mut self.scanner {
-                // A LF that completes the CR of the last blank line belongs to the frame that is already out.
-                self.start = scanner.skip_split_line_feed(&self.chunk);
-            }
+        if self.carry.is_empty()
+            && let Scanner::Sse(scanner) = &mut self.scanner
+        {
+            // A LF that completes the CR of the last blank line belongs to the frame that is already out.
+            self.start = scanner.skip_split_line_feed(&self.chunk);
         }
     }
 

@@ -81,12 +81,12 @@ where
             *this.unlooked += 1;
             if *this.unlooked >= FRAMES_PER_LOOK {
                 *this.unlooked = 0;
-                if let Some((at, expiry)) = this.watch.total_deadline() {
-                    if Instant::now() >= at {
-                        let phase = phase_of(stage_of(*this.frames));
-                        this.inner.set(None);
-                        return Poll::Ready(Some(Err(failure(expiry).with_phase(phase))));
-                    }
+                if let Some((at, expiry)) = this.watch.total_deadline()
+                    && Instant::now() >= at
+                {
+                    let phase = phase_of(stage_of(*this.frames));
+                    this.inner.set(None);
+                    return Poll::Ready(Some(Err(failure(expiry).with_phase(phase))));
                 }
             }
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));

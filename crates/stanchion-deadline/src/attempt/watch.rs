@@ -66,15 +66,15 @@ impl Watch {
 
     /// The clock that will run out first, and when. `None` if no clock is on.
     pub(super) fn deadline(&self, stage: Stage) -> Option<(Instant, Expiry)> {
-        let total = self.from_start(self.limits.total, FailureKind::TotalTimeout);
+        let total = self.since_start(self.limits.total, FailureKind::TotalTimeout);
         let other = match stage {
             Stage::BeforeOutput if self.limits.first_output.is_some() => {
-                self.from_start(self.limits.first_output, FailureKind::FirstOutputTimeout)
+                self.since_start(self.limits.first_output, FailureKind::FirstOutputTimeout)
             }
             Stage::BeforeOutput | Stage::Streaming => {
-                self.from_wait(self.limits.idle).map(|(at, limit)| (at, Expiry::Fail(FailureKind::IdleTimeout, limit)))
+                self.since_wait(self.limits.idle).map(|(at, limit)| (at, Expiry::Fail(FailureKind::IdleTimeout, limit)))
             }
-            Stage::Finished => self.from_wait(Some(self.limits.grace)).map(|(at, _)| (at, Expiry::End)),
+            Stage::Finished => self.since_wait(Some(self.limits.grace)).map(|(at, _)| (at, Expiry::End)),
         };
         match (other, total) {
             // On a tie the narrower clock is the cause: a silent provider must not pass for a slow one, which would be asked again.
@@ -83,18 +83,18 @@ impl Watch {
         }
     }
 
-    fn from_start(&self, limit: Option<Duration>, kind: FailureKind) -> Option<(Instant, Expiry)> {
+    fn since_start(&self, limit: Option<Duration>, kind: FailureKind) -> Option<(Instant, Expiry)> {
         let limit = limit?;
         Some((self.started.checked_add(limit)?, Expiry::Fail(kind, limit)))
     }
 
-    fn from_wait(&self, limit: Option<Duration>) -> Option<(Instant, Duration)> {
+    fn since_wait(&self, limit: Option<Duration>) -> Option<(Instant, Duration)> {
         let limit = limit?;
         Some((self.waiting_since?.checked_add(limit.saturating_sub(self.waited))?, limit))
     }
 
     /// When the attempt must have ended, whatever comes.
     pub(super) fn total_deadline(&self) -> Option<(Instant, Expiry)> {
-        self.from_start(self.limits.total, FailureKind::TotalTimeout)
+        self.since_start(self.limits.total, FailureKind::TotalTimeout)
     }
 }

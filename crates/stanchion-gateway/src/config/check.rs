@@ -64,7 +64,7 @@ impl Checker<'_> {
             .values()
             .filter_map(|client| {
                 let inner = client.get_ref();
-                let secret = self.secret(&inner.key, &inner.key_env, &inner.key_file);
+                let secret = self.secret(inner.key.as_ref(), inner.key_env.as_ref(), inner.key_file.as_ref());
                 if secret.is_none() && inner.key.is_none() && inner.key_env.is_none() && inner.key_file.is_none() {
                     self.complain(client.span(), "a client needs a key: set key_env, key_file or key");
                 }
@@ -197,13 +197,11 @@ impl Checker<'_> {
         if let Some(model) = model {
             candidate = candidate.with_model(model);
         }
-        if let Some(secret) = self.secret(&provider.api_key, &provider.api_key_env, &provider.api_key_file) {
+        let (plain, variable, path) =
+            (provider.api_key.as_ref(), provider.api_key_env.as_ref(), provider.api_key_file.as_ref());
+        if let Some(secret) = self.secret(plain, variable, path) {
             if HeaderValue::from_str(secret.expose()).is_err() {
-                let span = [&provider.api_key, &provider.api_key_env, &provider.api_key_file]
-                    .into_iter()
-                    .flatten()
-                    .next()
-                    .map_or(0..0, Spanned::span);
+                let span = plain.or(variable).or(path).map_or(0..0, Spanned::span);
                 self.complain(span, "the key has characters that no HTTP header can carry");
             }
             candidate = candidate.with_credential(secret);
@@ -224,18 +222,16 @@ impl Checker<'_> {
     /// A secret from exactly one of its three places; `None` if none is named, or after a complaint.
     fn secret(
         &mut self,
-        plain: &Option<Spanned<String>>,
-        variable: &Option<Spanned<String>>,
-        path: &Option<Spanned<String>>,
+        plain: Option<&Spanned<String>>,
+        variable: Option<&Spanned<String>>,
+        path: Option<&Spanned<String>>,
     ) -> Option<Secret> {
-        let plain_named = plain.as_ref();
-        let named: Vec<&Spanned<String>> =
-            [plain_named, variable.as_ref(), path.as_ref()].into_iter().flatten().collect();
+        let named: Vec<&Spanned<String>> = [plain, variable, path].into_iter().flatten().collect();
         if named.len() > 1 {
             self.complain(named[1].span(), "the key is given twice: keep one of the three ways");
             return None;
         }
-        if let Some(value) = plain_named {
+        if let Some(value) = plain {
             return Some(Secret::new(value.get_ref().as_str()));
         }
         if let Some(variable) = variable {
@@ -245,7 +241,7 @@ impl Checker<'_> {
             }
             return value.map(|value| Secret::new(value.trim()));
         }
-        let path = path.as_ref()?;
+        let path = path?;
         match std::fs::read_to_string(path.get_ref()) {
             Ok(text) if !text.trim().is_empty() => Some(Secret::new(text.trim())),
             Ok(_) => {

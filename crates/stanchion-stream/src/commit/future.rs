@@ -229,15 +229,15 @@ where
 impl AttemptInfo {
     /// Names the candidate and counts the attempts on a failure that does not say so yet.
     pub(super) fn stamp(&self, mut failure: Failure) -> Failure {
-        if failure.candidate().is_none() {
-            if let Some(candidate) = &self.candidate {
-                failure = failure.with_candidate(candidate.clone());
-            }
+        if failure.candidate().is_none()
+            && let Some(candidate) = &self.candidate
+        {
+            failure = failure.with_candidate(candidate.clone());
         }
-        if failure.attempts() == 0 {
-            if let Some(context) = &self.context {
-                failure = failure.with_attempts(context.attempts());
-            }
+        if failure.attempts() == 0
+            && let Some(context) = &self.context
+        {
+            failure = failure.with_attempts(context.attempts());
         }
         failure
     }

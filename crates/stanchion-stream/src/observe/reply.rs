@@ -88,7 +88,7 @@ impl Reply {
                 match sniff::telling_byte(&chunk) {
                     Some(byte) => self.begin(byte, chunk),
                     None if chunk.len() < self.settings.max_document => {
-                        self.form = Form::Unknown(BytesMut::from(&chunk[..]))
+                        self.form = Form::Unknown(BytesMut::from(&chunk[..]));
                     }
                     None => self.fault = Some(before_output(FailureKind::NotModelReply)),
                 }
@@ -115,13 +115,13 @@ impl Reply {
 
     /// A document beyond the bound is no longer held: it counts as output, and the rest of it passes.
     fn bound_document(&mut self) {
-        if let Form::Document(held) = &mut self.form {
-            if held.len() > self.settings.max_document {
-                let bytes = held.len() as u64;
-                self.form = Form::Open(Some(held.split().freeze()));
-                self.output();
-                Context::emit(self.context.as_ref(), || Event::CommitHold(HoldEvent { bytes }));
-            }
+        if let Form::Document(held) = &mut self.form
+            && held.len() > self.settings.max_document
+        {
+            let bytes = held.len() as u64;
+            self.form = Form::Open(Some(held.split().freeze()));
+            self.output();
+            Context::emit(self.context.as_ref(), || Event::CommitHold(HoldEvent { bytes }));
         }
     }
 

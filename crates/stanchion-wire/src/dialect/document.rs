@@ -23,10 +23,10 @@ pub fn read_document(dialect: Dialect, document: &[u8]) -> Reading {
         Some(_) => {}
     }
     let Ok(value) = serde_json::from_slice::<Value>(text) else { return fault(FailureKind::MalformedReply) };
-    if has_error(None, &value) || value.get("object").is_none() && value.get("code").is_some() {
-        if let Some(failure) = error::in_band(dialect, None, text, None, SystemTime::now()) {
-            return Reading::fault(failure, false);
-        }
+    if (has_error(None, &value) || value.get("object").is_none() && value.get("code").is_some())
+        && let Some(failure) = error::in_band(dialect, None, text, None, SystemTime::now())
+    {
+        return Reading::fault(failure, false);
     }
     let mut reading = Reading::of(FrameClass::Terminal);
     let reply = match dialect {

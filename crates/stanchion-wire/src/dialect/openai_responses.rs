@@ -54,20 +54,25 @@ pub(super) fn parse(state: &mut State, event: Option<&str>, value: &Value) -> Re
                 FrameClass::Structure
             })
         }
-        kind if kind.ends_with(".delta") => Reading::of(if value.get("delta").is_some_and(is_filled) {
+        kind if last_word(kind) == "delta" => Reading::of(if value.get("delta").is_some_and(is_filled) {
             FrameClass::Output
         } else {
             FrameClass::Structure
         }),
         kind if kind.starts_with("response.")
-            && ["added", "done", "in_progress", "searching", "generating", "interpreting", "completed"]
-                .iter()
-                .any(|end| kind.rsplit('.').next() == Some(end)) =>
+            && matches!(
+                last_word(kind),
+                "added" | "done" | "in_progress" | "searching" | "generating" | "interpreting" | "completed"
+            ) =>
         {
             Reading::of(FrameClass::Structure)
         }
         _ => Reading::of(FrameClass::Unknown),
     }
+}
+
+fn last_word(kind: &str) -> &str {
+    kind.rsplit('.').next().unwrap_or(kind)
 }
 
 /// The whole response at the end of its stream.

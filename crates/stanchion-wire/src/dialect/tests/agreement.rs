@@ -175,7 +175,9 @@ fn responses_frame() -> impl Strategy<Value = String> {
 }
 
 /// All that a layer acts on.
-fn meaning(reading: &Reading) -> (bool, bool, Option<FinishReason>, Option<Usage>, bool, Option<(FailureKind, bool)>) {
+type Meaning = (bool, bool, Option<FinishReason>, Option<Usage>, bool, Option<(FailureKind, bool)>);
+
+fn meaning(reading: &Reading) -> Meaning {
     let fault = reading.fault.as_ref().map(|fault| (fault.failure.kind(), fault.told));
     (reading.output, reading.progress, reading.finish, reading.usage, reading.terminal, fault)
 }
