@@ -37,6 +37,7 @@ pub struct Stack {
     limits: AttemptLimits,
     rules: DispositionRules,
     observe: ObserveLayer,
+    seed: Option<u64>,
 }
 
 /// What came of one request.
@@ -70,6 +71,7 @@ impl Stack {
             limits: AttemptLimits::default(),
             rules: DispositionRules::default(),
             observe: ObserveLayer::new(),
+            seed: None,
         }
     }
 
@@ -121,12 +123,24 @@ impl Stack {
         self
     }
 
+    /// Spreads its backoffs by this seed.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
     fn onion(&self) -> Standard {
         let candidates = Candidates::new(self.candidates.iter().cloned());
+        let retry = RetryLayer::new(self.retry.clone());
+        let retry = match self.seed {
+            Some(seed) => retry.with_seed(seed),
+            None => retry.with_random(|| 1.0),
+        };
         Onion::standard(candidates.clone())
             .edge(EdgeLayer::new().rules(self.rules))
             .fallback(FallbackLayer::new(candidates).with_rules(self.rules))
-            .retry(RetryLayer::new(self.retry.clone()).with_random(|| 1.0))
+            .retry(retry)
             .attempt(AttemptLayer::new(self.limits))
             .observe(self.observe)
     }

@@ -518,7 +518,8 @@ impl Failure {
     }
 
     /// A copy of everything but the error underneath, which cannot be copied.
-    fn outline(&self) -> Self {
+    #[must_use]
+    pub fn outline(&self) -> Self {
         let inner = &self.0;
         Self(Box::new(Inner {
             kind: inner.kind,

@@ -7,6 +7,7 @@
 //! |---|---|---|---|
 //! | [`Context`] | request | the edge, or the application | every layer |
 //! | [`Call`] | request | the edge, or the application | observe, upstream, edge |
+//! | [`CommitPolicy`] | request | the edge, or the application | commit |
 //! | [`Selected`] | request | fallback, or the application | retry, upstream, circuit, admission |
 //! | [`StreamRecord`] | response | observe, alone | commit, attempt, circuit, cache-break, edge |
 //!
@@ -27,6 +28,7 @@
 
 mod call;
 mod candidate;
+mod commit;
 mod context;
 mod disposition;
 mod event;
@@ -40,6 +42,7 @@ mod usage;
 
 pub use call::{Call, Dialect, Family, Framing};
 pub use candidate::{Candidate, Candidates, Selected};
+pub use commit::CommitPolicy;
 pub use context::{Context, ContextBuilder, Observer, RequestClass};
 pub use disposition::{CircuitOutcome, Disposition, DispositionRules, FallbackOn, Retry, RetryReason};
 pub use event::{

@@ -6,7 +6,7 @@ use std::{
     },
 };
 
-use crate::{FailureKind, FinishReason, Framing, Usage};
+use crate::{Failure, FailureKind, FinishReason, Framing, Usage};
 
 /// How a stream ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,12 +40,12 @@ struct Cell {
     told: Mutex<Told>,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Default)]
 struct Told {
     framing: Option<Framing>,
     finish: Option<FinishReason>,
     usage: Usage,
-    error: Option<FailureKind>,
+    error: Option<Failure>,
 }
 
 const OUTPUT: u8 = 1;
@@ -90,28 +90,33 @@ impl StreamRecord {
         self.0.progress.load(Ordering::Relaxed)
     }
 
-    fn told(&self) -> Told {
-        *self.0.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn told<T>(&self, read: impl FnOnce(&Told) -> T) -> T {
+        read(&self.0.told.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// How the body is divided; `None` until its first byte has come.
     pub fn framing(&self) -> Option<Framing> {
-        self.told().framing
+        self.told(|told| told.framing)
     }
 
     /// Why the model stopped.
     pub fn finish(&self) -> Option<FinishReason> {
-        self.told().finish
+        self.told(|told| told.finish)
     }
 
     /// The usage reported so far; empty if none was.
     pub fn usage(&self) -> Usage {
-        self.told().usage
+        self.told(|told| told.usage)
     }
 
     /// The kind of in-band error that was passed on to the client after output, if there was one.
     pub fn error(&self) -> Option<FailureKind> {
-        if self.flag(ERROR) { self.told().error } else { None }
+        if self.flag(ERROR) { self.told(|told| told.error.as_ref().map(Failure::kind)) } else { None }
+    }
+
+    /// That error as a failure, for a layer that still holds all output back.
+    pub fn failure(&self) -> Option<Failure> {
+        if self.flag(ERROR) { self.told(|told| told.error.as_ref().map(Failure::outline)) } else { None }
     }
 
     /// How the stream ended; `None` while it has not.
@@ -174,8 +179,8 @@ impl StreamRecorder {
     }
 
     /// An in-band error was passed on to the client.
-    pub fn error(&mut self, kind: FailureKind) {
-        self.tell(|told| told.error = Some(kind));
+    pub fn error(&mut self, failure: Failure) {
+        self.tell(|told| told.error = Some(failure));
         self.raise(ERROR);
     }
 

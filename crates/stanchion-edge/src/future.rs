@@ -10,7 +10,9 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header
 use http_body::Body;
 use http_body_util::Full;
 use pin_project_lite::pin_project;
-use stanchion_core::{Call, Context, Dialect, DispositionRules, Failure, Framing, Selected, StreamRecord};
+use stanchion_core::{
+    Call, CommitPolicy, Context, Dialect, DispositionRules, Failure, Framing, Selected, StreamRecord,
+};
 use stanchion_wire::{render, request as wire_request, synthesize};
 use tower_service::Service;
 
@@ -40,6 +42,7 @@ struct Settings {
     rules: DispositionRules,
     dialect: Dialect,
     context: Context,
+    commit: Option<CommitPolicy>,
 }
 
 pin_project! {
@@ -77,10 +80,12 @@ where
 {
     pub(crate) fn new(request: Request<B>, service: S, layer: &EdgeLayer) -> Self {
         let (head, body) = request.into_parts();
+        let commit = identity::commit_policy(&head.headers, layer);
         let context = head.extensions.get().cloned().unwrap_or_else(|| identity::context(&head.headers, layer));
         let route = wire_request::route(head.uri.path());
         let dialect = route.as_ref().map_or(Dialect::OpenAiChat, |route| route.dialect);
-        let settings = Settings { max_request_bytes: layer.max_request_bytes, rules: layer.rules, dialect, context };
+        let settings =
+            Settings { max_request_bytes: layer.max_request_bytes, rules: layer.rules, dialect, context, commit };
         let state = match route {
             None => {
                 let text = format!("nothing is served at {} {}", head.method, head.uri.path());
@@ -211,6 +216,9 @@ impl Settings {
         }
         head.extensions.insert(call);
         head.extensions.insert(self.context.clone());
+        if let Some(policy) = self.commit {
+            head.extensions.insert(policy);
+        }
         Ok(Request::from_parts(head, Full::new(body)))
     }
 

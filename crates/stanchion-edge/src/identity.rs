@@ -1,7 +1,7 @@
 //! Who asks, from the request's headers.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use stanchion_core::{Context, RequestClass};
+use stanchion_core::{CommitPolicy, Context, RequestClass};
 
 use crate::EdgeLayer;
 
@@ -38,6 +38,12 @@ pub(crate) fn context(headers: &HeaderMap, layer: &EdgeLayer) -> Context {
         }
     }
     context.build()
+}
+
+/// When the reply is to leave, where the request says so.
+pub(crate) fn commit_policy(headers: &HeaderMap, layer: &EdgeLayer) -> Option<CommitPolicy> {
+    let value = headers.get("x-stanchion-commit").filter(|_| layer.identity_headers)?;
+    CommitPolicy::parse(value.to_str().ok()?)
 }
 
 /// Says who answered, and after how many attempts.

@@ -37,6 +37,7 @@
 //! | `x-stanchion-owner` | whose capacity is used; defaults to the session |
 //! | `x-stanchion-class` | `foreground` (default), `background` or `internal` |
 //! | `x-stanchion-context-epoch` | changes when the conversation was compacted |
+//! | `x-stanchion-commit` | when the reply leaves: `first_output`, `window` or `complete` |
 //!
 //! | response header | meaning |
 //! |---|---|

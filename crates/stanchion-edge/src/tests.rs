@@ -12,7 +12,7 @@ use http_body::Body;
 use http_body_util::{BodyExt, Full};
 use serde_json::Value;
 use stanchion_core::{
-    Call, Context, Dialect, Failure, FailureKind, Framing, ProviderReply, RequestClass, StreamRecord,
+    Call, CommitPolicy, Context, Dialect, Failure, FailureKind, Framing, ProviderReply, RequestClass, StreamRecord,
 };
 use stanchion_testkit::{Contract, ScriptedBody, Step};
 use tower::{ServiceExt, service_fn};
@@ -75,6 +75,28 @@ async fn a_request_is_read_once_and_can_be_replayed() {
     assert_eq!(call, Call::new(Dialect::AnthropicMessages, true).with_model("claude"));
     assert_eq!(identity, [Some("s1"), Some("root"), Some("e2")].map(|text| text.map(str::to_owned)));
     assert_eq!(class, RequestClass::Background);
+}
+
+#[tokio::test]
+async fn a_request_may_choose_when_its_reply_leaves() {
+    for (layer, value, expected) in [
+        (EdgeLayer::new(), "complete", Some(CommitPolicy::Complete)),
+        (EdgeLayer::new(), "sometime", None),
+        (EdgeLayer::new().identity_headers(false), "complete", None),
+    ] {
+        let mut request = post(CHAT, r#"{"model":"m"}"#);
+        request.headers_mut().insert("x-stanchion-commit", value.parse().unwrap());
+        let seen = Arc::new(Mutex::new(None));
+        let into = seen.clone();
+        asked(layer, request, move |request| {
+            *into.lock().unwrap() = request.extensions().get::<CommitPolicy>().copied();
+            Ok(Response::new(ScriptedBody::frames(["x"])))
+        })
+        .await
+        .1
+        .unwrap();
+        assert_eq!(*seen.lock().unwrap(), expected, "{value}");
+    }
 }
 
 #[tokio::test]

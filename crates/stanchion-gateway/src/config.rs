@@ -28,7 +28,7 @@ use stanchion::{
     core::{Candidates, DispositionRules, Secret},
     deadline::AttemptLimits,
     retry::RetryPolicy,
-    stream::Malformed,
+    stream::{CommitLayer, Malformed},
     wire::frame::FrameDecoder,
 };
 
@@ -58,6 +58,8 @@ pub struct Model {
     pub connect: Duration,
     /// Which failures go to the next candidate, where deployments disagree.
     pub rules: DispositionRules,
+    /// When replies leave.
+    pub commit: CommitLayer,
     /// How replies are read.
     pub stream: StreamSettings,
 }
@@ -76,6 +78,7 @@ impl Model {
             limits: AttemptLimits::default(),
             connect: CONNECT,
             rules: DispositionRules::default(),
+            commit: CommitLayer::new(),
             stream: StreamSettings::default(),
         }
     }

@@ -80,7 +80,7 @@ fn inner_onion(model: &config::Model) -> InnerOnion {
     Onion::new()
         .fallback(FallbackLayer::new(model.candidates.clone()).with_rules(model.rules))
         .retry(RetryLayer::new(model.retry.clone()))
-        .commit(CommitLayer::new())
+        .commit(model.commit)
         .attempt(AttemptLayer::new(model.limits))
         .observe(ObserveLayer::new().malformed(model.stream.malformed).max_event(model.stream.max_event))
 }

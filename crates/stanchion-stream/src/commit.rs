@@ -2,10 +2,18 @@
 
 mod body;
 mod future;
+mod holding;
 mod layer;
 mod service;
 
-pub use self::{body::CommitBody, future::CommitFuture, layer::CommitLayer, service::Commit};
+pub use self::{
+    body::CommitBody,
+    future::CommitFuture,
+    layer::{CommitLayer, CommitWindow},
+    service::Commit,
+};
 
+#[cfg(test)]
+mod policy_tests;
 #[cfg(test)]
 mod tests;

@@ -7,6 +7,7 @@
 //!
 //! [`Commit`] holds the preamble of a reply back (roles, ids, pings) until its first real output. So a failure before output is a
 //! value that retry, fallback and circuit can judge without ever looking into a body; a failure after output is a fact that ends the body.
+//! A [`CommitPolicy`](stanchion_core::CommitPolicy) moves that border: more is held back, more can be replayed.
 //!
 //! ```
 //! use bytes::Bytes;
@@ -39,11 +40,14 @@
 //! | [`ObserveLayer::max_event`] | 16 MiB | the largest single event; beyond it the stream fails with a local error |
 //! | [`ObserveLayer::max_document`] | 8 MiB | the largest reply in one document that is held until complete; beyond it the rest streams through |
 //! | [`ObserveLayer::malformed`] | drop | what becomes of a frame that claims to be JSON and is cut short |
-//! | [`CommitLayer::max_hold`] | 1 MiB | the largest preamble that is held back; beyond it the reply commits |
+//! | [`CommitLayer::policy`] | first output | when a reply leaves: with its first output, after a window of output, or once it is whole |
+//! | [`CommitLayer::policy_for`] | none | the same for one request class |
+//! | [`CommitLayer::window`] | 20 events, 16 KiB, 2 s | how much output a window holds back, whichever comes first |
+//! | [`CommitLayer::max_hold`] | 4 MiB | the most that is held back of one reply; beyond it the reply leaves |
 //! | [`CommitLayer::error_body_time`] | 5 s | the longest time that is spent on reading the body of an error reply |
 
 pub mod commit;
 pub mod observe;
 
-pub use commit::{Commit, CommitBody, CommitFuture, CommitLayer};
+pub use commit::{Commit, CommitBody, CommitFuture, CommitLayer, CommitWindow};
 pub use observe::{Malformed, Observe, ObserveBody, ObserveFuture, ObserveLayer};

@@ -4,10 +4,10 @@ use std::{net::SocketAddr, ops::Range};
 
 use http::{HeaderName, HeaderValue};
 use stanchion::{
-    core::{Candidate, Candidates, DispositionRules, Secret},
+    core::{Candidate, Candidates, DispositionRules, RequestClass, Secret},
     deadline::AttemptLimits,
     retry::RetryPolicy,
-    stream::Malformed,
+    stream::{CommitLayer, CommitWindow, Malformed},
 };
 use toml::Spanned;
 
@@ -34,6 +34,33 @@ pub(super) fn check(text: &str, environment: &dyn Fn(&str) -> Option<String>) ->
     // A provider is looked at for every candidate that uses it.
     checker.complaints.dedup();
     Err(checker.complaints)
+}
+
+/// The commit layer of a model: its own keys over the defaults.
+fn commit(own: &file::Commit, defaults: &file::Commit) -> CommitLayer {
+    let mut layer = CommitLayer::new();
+    if let Some(policy) = own.policy.or(defaults.policy) {
+        layer = layer.policy(policy);
+    }
+    for (class, policy) in [
+        (RequestClass::Foreground, own.foreground.or(defaults.foreground)),
+        (RequestClass::Background, own.background.or(defaults.background)),
+        (RequestClass::Internal, own.internal.or(defaults.internal)),
+    ] {
+        if let Some(policy) = policy {
+            layer = layer.policy_for(class, policy);
+        }
+    }
+    let events = own.events.or(defaults.events);
+    let bytes = own.bytes.or(defaults.bytes).map(|bytes| bytes.0);
+    let time = own.time.or(defaults.time).map(|time| time.0);
+    if events.is_some() || bytes.is_some() || time.is_some() {
+        layer = layer.window(CommitWindow { events, bytes, time });
+    }
+    match own.hold_max.or(defaults.hold_max) {
+        Some(bytes) => layer.max_hold(bytes.0),
+        None => layer,
+    }
 }
 
 struct Checker<'a> {
@@ -167,6 +194,7 @@ impl Checker<'_> {
             limits,
             connect: pick(&model.timeouts.connect, &defaults.timeouts.connect).unwrap_or(CONNECT),
             rules,
+            commit: commit(&model.commit, &defaults.commit),
             stream: StreamSettings {
                 malformed: match model.stream.malformed.or(defaults.stream.malformed) {
                     None | Some(file::Malformed::Drop) => Malformed::Drop,

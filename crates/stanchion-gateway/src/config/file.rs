@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use stanchion::core::{FallbackOn, Family};
+use stanchion::core::{CommitPolicy, FallbackOn, Family};
 use toml::Spanned;
 
 use super::value::{Bytes, Span};
@@ -63,6 +63,8 @@ pub(super) struct Model {
     pub(super) fallback: Fallback,
     #[serde(default)]
     pub(super) stream: Stream,
+    #[serde(default)]
+    pub(super) commit: Commit,
 }
 
 #[derive(Debug, Deserialize)]
@@ -84,6 +86,8 @@ pub(super) struct Settings {
     pub(super) fallback: Fallback,
     #[serde(default)]
     pub(super) stream: Stream,
+    #[serde(default)]
+    pub(super) commit: Commit,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -115,6 +119,19 @@ pub(super) struct Fallback {
 pub(super) struct Stream {
     pub(super) malformed: Option<Malformed>,
     pub(super) max_event: Option<Bytes>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Commit {
+    pub(super) policy: Option<CommitPolicy>,
+    pub(super) foreground: Option<CommitPolicy>,
+    pub(super) background: Option<CommitPolicy>,
+    pub(super) internal: Option<CommitPolicy>,
+    pub(super) events: Option<u64>,
+    pub(super) bytes: Option<Bytes>,
+    pub(super) time: Option<Span>,
+    pub(super) hold_max: Option<Bytes>,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]

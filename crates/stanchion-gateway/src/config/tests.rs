@@ -1,6 +1,9 @@
 use std::time::Duration;
 
-use stanchion::core::{FallbackOn, Family};
+use stanchion::{
+    core::{CommitPolicy, FallbackOn, Family, RequestClass},
+    stream::CommitWindow,
+};
 
 use super::*;
 
@@ -76,6 +79,20 @@ fn a_models_tables_override_the_defaults_key_by_key() {
     assert_eq!(limits(main), (s(30), s(60), s(60)), "what is not set is the smaller of its default and the total");
     assert_eq!(limits(plain), (s(30), s(300), s(600)));
     assert_eq!(main.rules.fallback_on().collect::<Vec<_>>(), [FallbackOn::Quota, FallbackOn::Auth]);
+}
+
+#[test]
+fn when_replies_leave_is_set_for_a_model_and_its_classes() {
+    let text = format!(
+        "{WHOLE}[defaults.commit]\nbackground = \"complete\"\n[models.plain.commit]\npolicy = \"window\"\nevents = 5\nhold_max = \"1KiB\"\n"
+    );
+    let config = parse(&text).unwrap();
+    let expected = CommitLayer::new().policy_for(RequestClass::Background, CommitPolicy::Complete);
+    assert_eq!(config.models["main"].commit, expected);
+    let window = CommitWindow { events: Some(5), bytes: None, time: None };
+    assert_eq!(config.models["plain"].commit, expected.policy(CommitPolicy::Window).window(window).max_hold(1024));
+    let error = parse(&format!("{WHOLE}[defaults.commit]\npolicy = \"later\"\n")).map(drop).unwrap_err().to_string();
+    assert!(error.contains("defaults.commit.policy: unknown variant `later`"), "{error}");
 }
 
 #[test]

@@ -1,5 +1,4 @@
 use std::{
-    collections::VecDeque,
     future::Future,
     pin::Pin,
     task::{Context as TaskContext, Poll, ready},
@@ -8,16 +7,17 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use http::{Response, response::Parts};
-use http_body::{Body, Frame};
+use http_body::Body;
 use pin_project_lite::pin_project;
-use stanchion_core::{
-    AttemptPhase, Context, Ending, Event, Failure, FailureKind, HoldEvent, Phase, ProviderAttempt, ProviderReply,
-    StreamRecord,
-};
+use stanchion_core::{AttemptPhase, Context, Event, Failure, ProviderAttempt, ProviderReply};
 use stanchion_wire::error::classify_reply;
 use tokio::time::{Sleep, sleep};
 
-use super::{CommitBody, CommitLayer, service::AttemptInfo};
+use super::{
+    CommitBody, CommitLayer,
+    holding::{Held, HoldLimits, Holding},
+    service::AttemptInfo,
+};
 
 pin_project! {
     /// The future of [`Commit`](super::Commit).
@@ -53,24 +53,6 @@ pin_project! {
     }
 }
 
-#[derive(Debug)]
-struct Holding<B> {
-    head: Parts,
-    record: Option<StreamRecord>,
-    held: VecDeque<Frame<Bytes>>,
-    held_bytes: usize,
-    body: Pin<Box<B>>,
-}
-
-/// How the holding back ended.
-enum Held {
-    /// The reply may leave; whether its body is over.
-    Release {
-        ended: bool,
-    },
-    Fail(Failure),
-}
-
 impl<F, B> CommitFuture<F, B> {
     pub(super) fn new(inner: F, layer: CommitLayer, info: AttemptInfo) -> Self {
         Self { state: State::Calling { inner }, layer, info: Some(info) }
@@ -95,16 +77,13 @@ where
                     Ok(response) => {
                         let (head, body) = response.into_parts();
                         let next = if head.status.is_success() {
-                            let record = head.extensions.get().cloned();
-                            State::Holding {
-                                holding: Some(Holding {
-                                    head,
-                                    record,
-                                    held: VecDeque::new(),
-                                    held_bytes: 0,
-                                    body: Box::pin(body),
-                                }),
-                            }
+                            let info = this.info.as_ref().expect("taken once");
+                            let limits = HoldLimits {
+                                policy: info.policy,
+                                window: this.layer.window,
+                                max_hold: this.layer.max_hold,
+                            };
+                            State::Holding { holding: Some(Holding::new(head, body, limits)) }
                         } else {
                             State::Refused {
                                 head: Some(head),
@@ -119,11 +98,8 @@ where
                 },
                 StateProjection::Holding { holding } => {
                     let state = holding.as_mut().expect("polled after it was ready");
-                    match ready!(state.poll(
-                        cx,
-                        this.layer.max_hold,
-                        this.info.as_ref().and_then(|info| info.context.as_ref())
-                    )) {
+                    let context = this.info.as_ref().and_then(|info| info.context.as_ref());
+                    match ready!(state.poll(cx, context)) {
                         Held::Fail(failure) => failure,
                         Held::Release { ended } => {
                             let state = holding.take().expect("just polled");
@@ -159,48 +135,6 @@ where
             let failure = info.stamp(failure);
             tell_failed(&info, &failure);
             return Poll::Ready(Err(failure));
-        }
-    }
-}
-
-impl<B> Holding<B>
-where
-    B: Body<Data = Bytes>,
-    B::Error: Into<Failure>,
-{
-    fn poll(&mut self, cx: &mut TaskContext<'_>, max_hold: usize, context: Option<&Context>) -> Poll<Held> {
-        loop {
-            if self.may_leave() {
-                return Poll::Ready(Held::Release { ended: false });
-            }
-            if self.held_bytes > max_hold {
-                let bytes = self.held_bytes as u64;
-                Context::emit(context, || Event::CommitHold(HoldEvent { bytes }));
-                return Poll::Ready(Held::Release { ended: false });
-            }
-            match ready!(self.body.as_mut().poll_frame(cx)) {
-                Some(Ok(frame)) => {
-                    self.held_bytes += frame.data_ref().map_or(0, Bytes::len);
-                    self.held.push_back(frame);
-                }
-                Some(Err(error)) => return Poll::Ready(Held::Fail(error.into().with_phase(Phase::BeforeOutput))),
-                // Without output, but complete by the dialect's own rule: a legal empty answer.
-                None if self.record.as_ref().is_some_and(|record| record.ending() == Some(Ending::Complete)) => {
-                    return Poll::Ready(Held::Release { ended: true });
-                }
-                None => {
-                    return Poll::Ready(Held::Fail(
-                        Failure::new(FailureKind::EmptyReply).with_phase(Phase::BeforeOutput),
-                    ));
-                }
-            }
-        }
-    }
-
-    fn may_leave(&self) -> bool {
-        match &self.record {
-            Some(record) => record.output_started() || record.terminal(),
-            None => self.held_bytes > 0,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::{
 };
 
 use http::{Request, Response};
-use stanchion_core::{Call, Context, Dialect, Failure, Selected};
+use stanchion_core::{Call, CommitPolicy, Context, Dialect, Failure, Selected};
 use tokio::time::Instant;
 use tower_service::Service;
 
@@ -24,6 +24,7 @@ pub struct Commit<S> {
 #[derive(Debug)]
 pub(super) struct AttemptInfo {
     pub(super) dialect: Dialect,
+    pub(super) policy: CommitPolicy,
     pub(super) context: Option<Context>,
     pub(super) candidate: Option<Arc<str>>,
     pub(super) started: Instant,
@@ -70,6 +71,7 @@ where
         let extensions = request.extensions();
         let info = AttemptInfo {
             dialect: extensions.get::<Call>().map_or(Dialect::OpenAiChat, |call| call.dialect),
+            policy: self.layer.policy_of(&request),
             context: Context::of(&request).cloned(),
             candidate: extensions.get::<Selected>().map(|selected| selected.candidate.name().clone()),
             started: Instant::now(),

@@ -342,7 +342,7 @@ fn take_note(
             // Nothing was shown: the attempt has failed, and nobody sees the frame.
             (false, Some(fault.failure))
         } else if fault.told {
-            recorder.error(fault.failure.kind());
+            recorder.error(fault.failure);
             (true, None)
         } else {
             // An end marker would tell the client that all is well.

@@ -1,0 +1,21 @@
+//! All layers together, in paused time, over a provider that plays scripts.
+//!
+//! | module | what is proven |
+//! |---|---|
+//! | [`clocks`] | what counts as silence, how long it may last, and what does not count |
+//! | [`cuts`] | a reply that ends anywhere is told as what it is, and nothing is shown twice |
+//! | [`drops`] | a client that leaves frees the provider at once, whatever was going on |
+//! | [`fallback`] | another candidate takes over before output, and never after it |
+//! | [`framing`] | bytes pass unchanged and are read rightly, however they were packed |
+//! | [`hints`] | every form of a wait that a provider asks for |
+//! | [`meaning`] | what a reply means, by its codes, its words and its status |
+//! | [`owner`] | retries are made by one owner, and their number is bounded |
+
+mod clocks;
+mod cuts;
+mod drops;
+mod fallback;
+mod framing;
+mod hints;
+mod meaning;
+mod owner;
