@@ -76,9 +76,8 @@ impl Gateway {
         if let Some(stderr) = child.stderr.take() {
             readers.push(tokio::spawn(read(stderr, printed.clone(), Some(told))));
         }
-        let address = match timeout(START, address).await {
-            Ok(Ok(address)) => address,
-            _ => return Err(io::Error::other(format!("the gateway does not listen. It printed:\n{}", printed.text()))),
+        let Ok(Ok(address)) = timeout(START, address).await else {
+            return Err(io::Error::other(format!("the gateway does not listen. It printed:\n{}", printed.text())));
         };
         TcpStream::connect(address).await?;
         Ok(Self { child, address, printed, readers, _folder: folder })
@@ -169,11 +168,11 @@ async fn build() -> io::Result<PathBuf> {
 /// The last executable of which cargo tells.
 fn executable(output: &Output) -> Option<PathBuf> {
     let messages = output.stdout.split(|&byte| byte == b'\n');
-    let executables = messages.filter_map(|line| {
+    let mut executables = messages.filter_map(|line| {
         let message: serde_json::Value = serde_json::from_slice(line).ok()?;
         message.get("executable")?.as_str().map(PathBuf::from)
     });
-    executables.last()
+    executables.next_back()
 }
 
 /// A folder that goes with its owner.

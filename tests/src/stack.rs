@@ -32,6 +32,7 @@ pub type Inner<T> = Fallback<Retry<Commit<Attempt<Observe<Upstream<T>>>>>>;
 pub struct Stack {
     dialect: Dialect,
     stream: bool,
+    array: bool,
     candidates: Vec<Candidate>,
     retry: RetryPolicy,
     limits: AttemptLimits,
@@ -66,6 +67,7 @@ impl Stack {
         Self {
             dialect,
             stream: true,
+            array: false,
             candidates: candidates.into_iter().collect(),
             retry: RetryPolicy::default(),
             limits: AttemptLimits::default(),
@@ -84,6 +86,13 @@ impl Stack {
     #[must_use]
     pub fn whole(mut self) -> Self {
         self.stream = false;
+        self
+    }
+
+    /// Its Gemini clients want streams as one growing array, instead of events.
+    #[must_use]
+    pub fn array(mut self) -> Self {
+        self.array = true;
         self
     }
 
@@ -158,12 +167,21 @@ impl Stack {
             Dialect::OpenAiResponses => ("/v1/responses", r#""input":"Hello?""#.to_owned()),
             Dialect::AnthropicMessages => ("/v1/messages", format!(r#""max_tokens":9,"messages":{messages}"#)),
             Dialect::Ollama => ("/api/chat", format!(r#""messages":{messages}"#)),
+            Dialect::GeminiGenerateContent => (self.gemini_path(), r#""contents":[]"#.to_owned()),
             other => panic!("no client of these tests speaks {other}"),
         };
         let body = format!(r#"{{"model":"any","stream":{stream},{body}}}"#);
         let request = Request::post(path).header("content-type", "application/json").extension(context);
         let request = request.extension(Call::new(self.dialect, stream).with_model("any"));
         request.body(Full::from(body)).expect("a request")
+    }
+
+    fn gemini_path(&self) -> &'static str {
+        match (self.stream, self.array) {
+            (true, false) => "/v1beta/models/any:streamGenerateContent?alt=sse",
+            (true, true) => "/v1beta/models/any:streamGenerateContent",
+            (false, _) => "/v1beta/models/any:generateContent",
+        }
     }
 
     /// Asks as a client of the edge does.

@@ -50,7 +50,7 @@ const PRIVATE: [&str; 9] = [
 ];
 
 fn lines_with(text: &str, part: &str) -> String {
-    text.lines().filter(|line| line.contains(part)).map(|line| format!("    {line}\n")).collect()
+    text.lines().filter(|line| line.contains(part)).flat_map(|line| ["    ", line, "\n"]).collect()
 }
 
 /// What is wrong with a scenario, and what the gateway printed of its candidates; `None` if it holds.

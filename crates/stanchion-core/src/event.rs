@@ -16,6 +16,8 @@ pub enum Event {
     ProviderAttempt(ProviderAttempt),
     /// The life of a retry.
     ProviderRetry(ProviderRetry),
+    /// A provider has shown no progress for a while, or goes on after that.
+    ProviderStall(ProviderStall),
     /// Another candidate takes over.
     ModelFallback(FallbackEvent),
     /// A frame of a stream was broken or beyond a limit.
@@ -97,6 +99,39 @@ pub enum RetryPhase {
     Exhausted,
 }
 
+/// See [`Event::ProviderStall`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ProviderStall {
+    /// What happened.
+    pub phase: StallPhase,
+    /// `provider/model`, where a candidate is selected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub candidate: Option<Arc<str>>,
+    /// The number of the stall within the attempt, from 1.
+    pub stall_count: u32,
+    /// How long there was no progress.
+    #[serde(rename = "duration_ms", serialize_with = "milliseconds")]
+    pub duration: Duration,
+    /// After how long a stall is told.
+    #[serde(rename = "warning_after_ms", serialize_with = "milliseconds")]
+    pub warning_after: Duration,
+    /// After how long without progress the attempt ends; absent where nothing ends it.
+    #[serde(rename = "timeout_ms", skip_serializing_if = "Option::is_none", serialize_with = "optional_milliseconds")]
+    pub timeout: Option<Duration>,
+    /// Whether output had begun.
+    pub output_started: bool,
+}
+
+/// See [`ProviderStall::phase`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StallPhase {
+    /// There has been no progress for as long as the warning says.
+    Detected,
+    /// Progress came after all.
+    Recovered,
+}
+
 /// See [`Event::ModelFallback`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FallbackEvent {
@@ -158,6 +193,11 @@ impl Event {
                 target: "stanchion",
                 phase = ?event.phase, candidate = event.candidate.as_deref(), attempt = event.attempt, max_retries = event.max_retries,
                 reason = ?event.reason, status = event.status_code, delay_ms = event.delay.map(|delay| delay.as_millis() as u64), "provider_retry"
+            ),
+            Self::ProviderStall(event) => tracing::info!(
+                target: "stanchion",
+                phase = ?event.phase, candidate = event.candidate.as_deref(), stall_count = event.stall_count,
+                duration_ms = event.duration.as_millis() as u64, output_started = event.output_started, "provider_stall"
             ),
             Self::ModelFallback(event) => {
                 tracing::info!(target: "stanchion", from = %event.from, to = %event.to, "model_fallback");

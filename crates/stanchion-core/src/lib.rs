@@ -46,7 +46,8 @@ pub use commit::CommitPolicy;
 pub use context::{Context, ContextBuilder, Observer, RequestClass};
 pub use disposition::{CircuitOutcome, Disposition, DispositionRules, FallbackOn, Retry, RetryReason};
 pub use event::{
-    AttemptPhase, Event, FallbackEvent, FrameEvent, FrameFault, HoldEvent, ProviderAttempt, ProviderRetry, RetryPhase,
+    AttemptPhase, Event, FallbackEvent, FrameEvent, FrameFault, HoldEvent, ProviderAttempt, ProviderRetry,
+    ProviderStall, RetryPhase, StallPhase,
 };
 pub use failure::{BoxError, Failure, FailureKind, Phase, ProviderReply};
 pub use failure_domain::{DomainScope, DomainSecret, FailureDomain};

@@ -1,5 +1,6 @@
 //! The clocks of one physical attempt. See the [crate page](crate).
 
+mod about;
 mod body;
 mod future;
 mod layer;

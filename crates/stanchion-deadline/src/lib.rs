@@ -7,6 +7,9 @@
 //! | total | with the attempt | nothing | [`TotalTimeout`](stanchion_core::FailureKind::TotalTimeout) |
 //! | grace | once the model has finished | any frame | a clean end: nothing but usage had to follow |
 //!
+//! A silence is told as an event, [`ProviderStall`](stanchion_core::ProviderStall), long before it ends anything: once when it is detected and once when
+//! progress comes after all.
+//!
 //! The attempt starts when [`Attempt`] is called: under an admission layer, after the permit. What has come is read from the
 //! [`StreamRecord`](stanchion_core::StreamRecord) that an observing layer within keeps; without one every frame is output. A slow consumer
 //! never looks like a stalled provider: time during which the body is not polled does not count for the idle clock.
@@ -35,9 +38,10 @@
 //!
 //! | setting | default | range | off |
 //! |---|---|---|---|
-//! | [`first_output`](AttemptLimitsBuilder::first_output) | 120 s | above 0, at most the total | zero |
+//! | [`first_output`](AttemptLimitsBuilder::first_output) | 120 s; for replies that do not stream the total | above 0, at most the total | zero |
 //! | [`idle`](AttemptLimitsBuilder::idle) | 300 s | above 0, at most the total | zero |
 //! | [`total`](AttemptLimitsBuilder::total) | 600 s | above 0 | zero |
+//! | [`stall_warning`](AttemptLimitsBuilder::stall_warning) | 30 s | up to half of the idle limit | zero |
 //! | [`grace`](AttemptLimitsBuilder::grace) | 2 s | any | zero ends at once |
 
 pub mod attempt;

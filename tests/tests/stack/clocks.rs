@@ -189,9 +189,8 @@ async fn silence_before_the_first_output_is_bounded_by_its_own_limit_alone() {
 }
 
 fn provider_bytes(first: &Script, rest: &[Step]) -> Bytes {
-    let mut bytes = first.body_bytes();
-    rest.iter().for_each(|step| bytes.extend_from_slice(&step.bytes()));
-    bytes.into()
+    let rest = rest.iter().flat_map(Step::bytes);
+    first.body_bytes().into_iter().chain(rest).collect()
 }
 
 #[tokio::test(start_paused = true)]

@@ -33,7 +33,14 @@ fn answers() -> Vec<Answer> {
     let lines = vec![line("alpha ", false), line("beta", false), line("", true)];
     let mut ollama = answer(Dialect::Ollama, lines, 3, 1);
     ollama.script = ollama.script.with("content-type", "application/x-ndjson");
+    let part = |text: &str, finish: Option<&str>| {
+        let content = json!({ "parts": [{ "text": text }] });
+        let candidate = json!({ "content": content, "finishReason": finish });
+        Step::text(format!("data: {}\r\n\r\n", json!({ "candidates": [candidate] })))
+    };
+    let parts = vec![part("alpha ", None), part("beta", None), part("", Some("STOP"))];
     vec![
+        answer(Dialect::GeminiGenerateContent, parts, 3, 4),
         answer(Dialect::OpenAiChat, vec![role(), text("alpha "), text("beta"), finish("stop"), done()], 4, 2),
         answer(Dialect::AnthropicMessages, message, 5, 2),
         answer(Dialect::OpenAiResponses, response, 5, 2),
@@ -107,7 +114,8 @@ async fn an_answer_that_is_cut_at_any_byte_is_whole_or_told_as_cut_or_replaced()
 /// Whether the event that makes the answer whole has come with its end.
 fn borders_reached(answer: &Answer, at: usize) -> bool {
     let finish = answer.borders().into_iter().find(|border| *border >= answer.whole_from);
-    finish.is_some_and(|border| at >= border)
+    let line_feed = usize::from(answer.dialect == Dialect::GeminiGenerateContent);
+    finish.is_some_and(|border| at + line_feed >= border)
 }
 
 /// What was passed on, and the error behind it, with the line ends that set it apart.
@@ -128,7 +136,11 @@ fn opening(dialect: Dialect) -> &'static str {
 }
 
 fn ends_a_frame(dialect: Dialect, bytes: &[u8]) -> bool {
-    bytes.ends_with(if dialect == Dialect::Ollama { b"\n" } else { b"\n\n" })
+    match dialect {
+        Dialect::Ollama => bytes.ends_with(b"\n"),
+        // A line feed after the last of these belongs to it, but need not come.
+        _ => [&b"\n\n"[..], b"\r\n\r\n", b"\r\n\r"].iter().any(|end| bytes.ends_with(end)),
+    }
 }
 
 /// Whether this is one frame with an error in it, and nothing else.
@@ -228,6 +240,39 @@ async fn a_document_that_breaks_off_is_made_again() {
             let outcome = Stack::chat(&provider).whole().ask(&provider).await;
             assert_eq!((outcome.status(), outcome.body().as_str()), (Some(200), document), "{end:?} at {at}");
             assert_eq!(provider.attempts(), 2, "{end:?} at {at}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_array_that_is_cut_at_any_byte_stays_an_array() {
+    let part = |text: &str, finish: Option<&str>| {
+        json!({ "candidates": [{ "content": { "parts": [{ "text": text }] }, "finishReason": finish }] }).to_string()
+    };
+    let parts = [part("alpha ", None), part("beta [}\\\"", None), part("", Some("STOP"))];
+    let whole = Bytes::from(format!("[{}]", parts.join("\r\n,\r\n")));
+    let other = Bytes::from(String::from_utf8_lossy(&whole).replace("alpha", "ALPHA"));
+    let array = |bytes: Bytes| stream([Step::raw(bytes)]).with("content-type", "application/json");
+    for end in [End::Fin, End::Truncate] {
+        for at in 0..=whole.len() {
+            let cut = Script { end, ..array(whole.slice(..at)) };
+            let provider = Provider::new([cut, array(other.clone())]);
+            let outcome = Stack::new(Dialect::GeminiGenerateContent, &provider).array().ask(&provider).await;
+            let told = format!("{end:?} at {at}: {}", outcome.body());
+            if provider.attempts() == 2 {
+                assert_eq!(outcome.bytes(), other, "{told}");
+                continue;
+            }
+            assert!(!outcome.body().contains("ALPHA"), "{told}");
+            if outcome.body().contains("STOP") && !outcome.body().contains("error") {
+                // The finish has come: what is missing is a bracket at most.
+                assert!(whole.starts_with(&outcome.bytes()), "{told}");
+                continue;
+            }
+            let parsed: serde_json::Value =
+                serde_json::from_slice(&outcome.bytes()).unwrap_or_else(|_| panic!("{told}"));
+            let last = parsed.as_array().and_then(|items| items.last()).expect("an array");
+            assert!(last.get("error").is_some() && outcome.body().contains("alpha"), "{told}");
         }
     }
 }

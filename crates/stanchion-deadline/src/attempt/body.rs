@@ -6,11 +6,12 @@ use std::{
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
-use stanchion_core::{Failure, Phase, StreamRecord};
-use tokio::time::{Instant, Sleep, sleep_until};
+use stanchion_core::{Failure, Phase, StallPhase, StreamRecord};
+use tokio::time::{Instant, Sleep};
 
 use super::{
-    future::failure,
+    about::About,
+    future::{failure, poll_clocks},
     watch::{Expiry, Stage, Watch},
 };
 
@@ -29,6 +30,9 @@ pin_project! {
         sleep: Option<Sleep>,
         record: Option<StreamRecord>,
         watch: Watch,
+        about: About,
+        // The stage before the frame that came last.
+        told: Stage,
         progress: u64,
         frames: u64,
         unlooked: u32,
@@ -36,8 +40,9 @@ pin_project! {
 }
 
 impl<B> AttemptBody<B> {
-    pub(super) fn new(inner: B, record: Option<StreamRecord>, watch: Watch) -> Self {
-        Self { inner: Some(inner), sleep: None, record, watch, progress: 0, frames: 0, unlooked: 0 }
+    pub(super) fn new(inner: B, record: Option<StreamRecord>, watch: Watch, about: About) -> Self {
+        let told = Stage::BeforeOutput;
+        Self { inner: Some(inner), sleep: None, record, watch, about, told, progress: 0, frames: 0, unlooked: 0 }
     }
 }
 
@@ -74,7 +79,10 @@ where
             let progress = this.record.as_ref().map_or(*this.frames, StreamRecord::progress);
             if progress != *this.progress {
                 *this.progress = progress;
-                this.watch.progressed();
+                if let Some(stall) = this.watch.progressed(Instant::now) {
+                    this.about.tell(StallPhase::Recovered, stall, *this.told);
+                }
+                *this.told = stage_of(*this.frames);
             } else if this.watch.is_waiting() {
                 this.watch.interrupted(Instant::now());
             }
@@ -97,21 +105,7 @@ where
             this.watch.waits(Instant::now());
         }
         let stage = stage_of(*this.frames);
-        let Some((at, expiry)) = this.watch.deadline(stage) else { return Poll::Pending };
-        match this.sleep.as_mut().as_pin_mut() {
-            None => this.sleep.set(Some(sleep_until(at))),
-            // Fired before, or too late for this deadline.
-            Some(sleep) if sleep.is_elapsed() || sleep.deadline() > at => sleep.reset(at),
-            Some(_) => {}
-        }
-        loop {
-            let mut sleep = this.sleep.as_mut().as_pin_mut().expect("just armed");
-            ready!(sleep.as_mut().poll(cx));
-            if sleep.deadline() >= at {
-                break;
-            }
-            sleep.reset(at);
-        }
+        let expiry = ready!(poll_clocks(this.watch, this.sleep.as_mut(), stage, this.about, cx));
         this.inner.set(None);
         Poll::Ready(match expiry {
             Expiry::End => None,

@@ -5,11 +5,12 @@ use std::{
 
 use http::Response;
 use pin_project_lite::pin_project;
-use stanchion_core::{Failure, FailureKind, Phase};
+use stanchion_core::{Failure, FailureKind, Phase, StallPhase};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::{
     AttemptBody, AttemptLimits,
+    about::About,
     watch::{Expiry, Stage, Watch},
 };
 
@@ -22,14 +23,17 @@ pin_project! {
         // Armed only once there is something to wait for.
         #[pin]
         sleep: Option<Sleep>,
-        limits: AttemptLimits,
-        started: Instant,
+        watch: Watch,
+        about: About,
     }
 }
 
 impl<F> AttemptFuture<F> {
-    pub(super) fn new(inner: F, limits: AttemptLimits) -> Self {
-        Self { inner, sleep: None, limits, started: Instant::now() }
+    pub(super) fn new(inner: F, limits: AttemptLimits, about: About) -> Self {
+        let started = Instant::now();
+        let mut watch = Watch::new(limits, started, about.streams);
+        watch.waits(started);
+        Self { inner, sleep: None, watch, about }
     }
 }
 
@@ -46,17 +50,45 @@ where
             let (parts, body) = response.map_err(Into::into)?.into_parts();
             // What an error reply says is no output, but it is an answer: only the total bounds it, and whoever reads it.
             let record = parts.extensions.get().cloned();
-            let body = AttemptBody::new(body, record, Watch::new(*this.limits, *this.started));
+            // A head is no progress: whoever reads the body goes on waiting, once it is polled.
+            this.watch.interrupted(Instant::now());
+            let body = AttemptBody::new(body, record, *this.watch, this.about.clone());
             return Poll::Ready(Ok(Response::from_parts(parts, body)));
         }
-        let mut watch = Watch::new(*this.limits, *this.started);
-        watch.waits(*this.started);
-        let Some((at, expiry)) = watch.deadline(Stage::BeforeOutput) else { return Poll::Pending };
-        if this.sleep.is_none() {
-            this.sleep.set(Some(sleep_until(at)));
-        }
-        ready!(this.sleep.as_pin_mut().expect("just set").poll(cx));
+        let expiry = ready!(poll_clocks(this.watch, this.sleep.as_mut(), Stage::BeforeOutput, this.about, cx));
         Poll::Ready(Err(failure(expiry).with_phase(Phase::Head)))
+    }
+}
+
+/// Waits for the first clock that runs out, and tells a stall on the way.
+pub(super) fn poll_clocks(
+    watch: &mut Watch,
+    mut sleep: Pin<&mut Option<Sleep>>,
+    stage: Stage,
+    about: &About,
+    cx: &mut Context<'_>,
+) -> Poll<Expiry> {
+    loop {
+        let deadline = watch.deadline(stage);
+        let stall = watch.stall_due(stage).filter(|at| deadline.is_none_or(|(deadline, _)| *at < deadline));
+        let Some(at) = stall.or(deadline.map(|(at, _)| at)) else { return Poll::Pending };
+        match sleep.as_mut().as_pin_mut() {
+            None => sleep.set(Some(sleep_until(at))),
+            // Fired before, or too late for what comes next.
+            Some(armed) if armed.is_elapsed() || armed.deadline() > at => armed.reset(at),
+            Some(_) => {}
+        }
+        let mut armed = sleep.as_mut().as_pin_mut().expect("just armed");
+        ready!(armed.as_mut().poll(cx));
+        if armed.deadline() < at {
+            // Armed for an earlier end, which progress has put off since.
+            continue;
+        }
+        match (stall, deadline) {
+            (Some(_), _) => about.tell(StallPhase::Detected, watch.stalled(at), stage),
+            (None, Some((_, expiry))) => return Poll::Ready(expiry),
+            (None, None) => return Poll::Pending,
+        }
     }
 }
 

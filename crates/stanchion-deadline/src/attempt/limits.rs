@@ -4,6 +4,8 @@ use std::{fmt, time::Duration};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttemptLimits {
     pub(super) first_output: Option<Duration>,
+    pub(super) first_output_is_default: bool,
+    pub(super) stall_warning: Option<Duration>,
     pub(super) idle: Option<Duration>,
     pub(super) total: Option<Duration>,
     pub(super) grace: Duration,
@@ -16,17 +18,30 @@ impl AttemptLimits {
     pub const IDLE: Duration = Duration::from_secs(300);
     /// The default limit of the total clock.
     pub const TOTAL: Duration = Duration::from_secs(600);
+    /// The default of the stall warning, which is never longer than half of the idle limit.
+    pub const STALL_WARNING: Duration = Duration::from_secs(30);
     /// The default grace after a finish.
     pub const GRACE: Duration = Duration::from_secs(2);
 
     /// Starts from the defaults.
     pub const fn builder() -> AttemptLimitsBuilder {
-        AttemptLimitsBuilder { first_output: None, idle: None, total: None, grace: Self::GRACE }
+        AttemptLimitsBuilder { first_output: None, idle: None, total: None, stall_warning: None, grace: Self::GRACE }
     }
 
     /// From the attempt's start, response head included, to its first real output.
     pub const fn first_output(&self) -> Option<Duration> {
         self.first_output
+    }
+
+    /// The same for one call. A reply that does not stream comes whole, so that its first output is its last: there the default gives
+    /// way to the total, and only a limit that was set counts.
+    pub(super) const fn first_output_of(&self, streams: bool) -> Option<Duration> {
+        if streams || !self.first_output_is_default { self.first_output } else { self.total }
+    }
+
+    /// After how long without progress a stall is told.
+    pub const fn stall_warning(&self) -> Option<Duration> {
+        self.stall_warning
     }
 
     /// Between two events that show progress, once output has begun.
@@ -42,12 +57,7 @@ impl AttemptLimits {
 
 impl Default for AttemptLimits {
     fn default() -> Self {
-        Self {
-            first_output: Some(Self::FIRST_OUTPUT),
-            idle: Some(Self::IDLE),
-            total: Some(Self::TOTAL),
-            grace: Self::GRACE,
-        }
+        Self::builder().build().expect("the defaults are in order")
     }
 }
 
@@ -57,6 +67,7 @@ pub struct AttemptLimitsBuilder {
     first_output: Option<Duration>,
     idle: Option<Duration>,
     total: Option<Duration>,
+    stall_warning: Option<Duration>,
     grace: Duration,
 }
 
@@ -84,6 +95,14 @@ impl AttemptLimitsBuilder {
         self
     }
 
+    /// After how long without progress a stall is told, as an event. Default: 30 s, or half of the idle limit if that is less, which is the
+    /// most in any case; zero tells none.
+    #[must_use]
+    pub const fn stall_warning(mut self, after: Duration) -> Self {
+        self.stall_warning = Some(after);
+        self
+    }
+
     /// How long a stream may be silent once the model has finished, before it counts as complete. Default 2 s.
     #[must_use]
     pub const fn grace(mut self, grace: Duration) -> Self {
@@ -105,9 +124,13 @@ impl AttemptLimitsBuilder {
             (Some(limit), Some(total)) if limit > total => Err(LimitsError { name, limit, total }),
             (Some(limit), _) => Ok(on(limit)),
         };
+        let idle = limit("idle", self.idle, AttemptLimits::IDLE)?;
+        let stall_warning = self.stall_warning.unwrap_or(AttemptLimits::STALL_WARNING);
         Ok(AttemptLimits {
             first_output: limit("first_output", self.first_output, AttemptLimits::FIRST_OUTPUT)?,
-            idle: limit("idle", self.idle, AttemptLimits::IDLE)?,
+            first_output_is_default: self.first_output.is_none(),
+            stall_warning: on(idle.map_or(stall_warning, |idle| stall_warning.min(idle / 2))),
+            idle,
             total,
             grace: self.grace,
         })

@@ -4,7 +4,7 @@ use http::{Request, Response};
 use stanchion_core::Failure;
 use tower_service::Service;
 
-use super::{AttemptBody, AttemptFuture, AttemptLimits};
+use super::{AttemptBody, AttemptFuture, AttemptLimits, about::About};
 
 /// Bounds one physical attempt by its clocks.
 #[derive(Debug, Clone)]
@@ -51,6 +51,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        AttemptFuture::new(self.inner.call(request), self.limits)
+        let about = About::of(&request);
+        AttemptFuture::new(self.inner.call(request), self.limits, about)
     }
 }

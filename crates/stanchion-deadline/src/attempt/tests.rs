@@ -13,8 +13,10 @@ use http::{Request, Response};
 use http_body::Body;
 use http_body_util::BodyExt;
 use proptest::prelude::*;
-use stanchion_core::{Failure, FailureKind, FinishReason, Phase, StreamRecord, StreamRecorder};
-use stanchion_testkit::{Contract, ScriptedBody, Step};
+use stanchion_core::{
+    Call, Dialect, Event, Failure, FailureKind, FinishReason, Phase, StallPhase, StreamRecord, StreamRecorder,
+};
+use stanchion_testkit::{Contract, Events, ScriptedBody, Step};
 use tokio::time::{Instant, sleep};
 use tower::{ServiceExt, service_fn};
 use tower_layer::Layer;
@@ -72,6 +74,14 @@ impl Body for Told {
 
 /// Frames, each after a silence of so many seconds; then silence for ever.
 async fn attempt(limits: AttemptLimits, script: &[(u64, Tells)]) -> std::pin::Pin<Box<AttemptBody<Told>>> {
+    attempt_of(Request::new(()), limits, script).await
+}
+
+async fn attempt_of(
+    request: Request<()>,
+    limits: AttemptLimits,
+    script: &[(u64, Tells)],
+) -> std::pin::Pin<Box<AttemptBody<Told>>> {
     let steps =
         script.iter().flat_map(|(silence, _)| [Step::Delay(s(*silence)), Step::Data("x".into())]).chain([Step::Hang]);
     let (record, recorder) = StreamRecord::new();
@@ -85,7 +95,7 @@ async fn attempt(limits: AttemptLimits, script: &[(u64, Tells)]) -> std::pin::Pi
         response.extensions_mut().insert(record.clone());
         async move { Ok::<_, Infallible>(response) }
     }));
-    Box::pin(service.oneshot(Request::new(())).await.unwrap().into_body())
+    Box::pin(service.oneshot(request).await.unwrap().into_body())
 }
 
 /// Reads to the end: how many frames came, how it ended, and when.
@@ -270,6 +280,95 @@ async fn the_exchange_ends_with_its_clock() {
     assert_eq!(drops.load(Ordering::SeqCst), 1, "before the body itself is dropped");
 }
 
+/// What the events of an attempt say of stalls: detected or recovered, which one, for how many seconds, whether output had begun.
+async fn stalls(limits: AttemptLimits, script: &[(u64, Tells)]) -> Vec<(StallPhase, u32, u64, bool)> {
+    let events = Events::new();
+    let mut request = Request::new(());
+    request.extensions_mut().insert(events.context());
+    read(attempt_of(request, limits, script).await).await;
+    let told = events.all().into_iter().map(|event| match event {
+        Event::ProviderStall(stall) => (stall.phase, stall.stall_count, stall.duration.as_secs(), stall.output_started),
+        other => panic!("{other:?}"),
+    });
+    told.collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stall_is_told_once_for_each_silence() {
+    use StallPhase::{Detected, Recovered};
+    use Tells::{Finish, Output, Ping};
+    let idle = limits(0, 20, 0);
+    for (name, limits, script, told) in [
+        (
+            "silences of 12 s within an idle limit of 20 s",
+            idle,
+            vec![(1, Output), (12, Output), (12, Output), (12, Output)],
+            vec![
+                (Detected, 1, 10, true),
+                (Recovered, 1, 12, true),
+                (Detected, 2, 10, true),
+                (Recovered, 2, 12, true),
+                (Detected, 3, 10, true),
+                (Recovered, 3, 12, true),
+                (Detected, 4, 10, true),
+            ],
+        ),
+        ("pings end no stall", idle, vec![(1, Output), (11, Ping), (4, Ping)], vec![(Detected, 1, 10, true)]),
+        (
+            "before output",
+            idle,
+            vec![(15, Output)],
+            vec![(Detected, 1, 10, false), (Recovered, 1, 15, false), (Detected, 2, 10, true)],
+        ),
+        (
+            "a long idle limit waits no more than 30 s",
+            limits(0, 300, 0),
+            vec![(31, Output), (1, Finish)],
+            vec![(Detected, 1, 30, false), (Recovered, 1, 31, false)],
+        ),
+        ("nothing is told after a finish", limits(0, 2, 0), vec![(0, Output), (0, Finish)], vec![]),
+        ("a stream that goes on tells nothing", idle, vec![(9, Output), (9, Output), (9, Finish)], vec![]),
+    ] {
+        assert_eq!(stalls(limits, &script).await, told, "{name}");
+    }
+    let silent = AttemptLimits::builder().idle(s(20)).stall_warning(Duration::ZERO).build().unwrap();
+    assert_eq!(stalls(silent, &[(1, Output), (15, Output)]).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stall_before_the_head_is_told_too() {
+    let events = Events::new();
+    let service = AttemptLayer::new(limits(25, 20, 0)).layer(service_fn(|_: Request<()>| async {
+        sleep(s(15)).await;
+        Ok::<_, Infallible>(Response::new(ScriptedBody::frames(["x"])))
+    }));
+    let mut request = Request::new(());
+    request.extensions_mut().insert(events.context());
+    let body = Box::pin(service.oneshot(request).await.unwrap().into_body());
+    assert_eq!(read(body).await, (1, None));
+    let phases: Vec<_> = events
+        .all()
+        .iter()
+        .map(|event| matches!(event, Event::ProviderStall(stall) if stall.phase == StallPhase::Detected))
+        .collect();
+    assert_eq!(phases, [true, false]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_whole_reply_takes_its_time_unless_a_limit_is_set() {
+    let default = AttemptLimits::builder().total(s(600)).build().unwrap();
+    let set = AttemptLimits::builder().total(s(600)).first_output(s(60)).build().unwrap();
+    for (limits, streams, at) in [(default, true, 120), (default, false, 600), (set, true, 60), (set, false, 60)] {
+        let service = AttemptLayer::new(limits)
+            .layer(service_fn(|_: Request<()>| pending::<Result<Response<ScriptedBody>, Infallible>>()));
+        let mut request = Request::new(());
+        request.extensions_mut().insert(Call::new(Dialect::OpenAiChat, streams));
+        let start = Instant::now();
+        let failure = service.oneshot(request).await.map(drop).unwrap_err();
+        assert_eq!((failure.kind(), start.elapsed()), (FailureKind::FirstOutputTimeout, s(at)), "{streams}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_contract_of_every_layer() {
     Contract::new(AttemptLayer::default()).check().await;
@@ -281,7 +380,7 @@ proptest! {
     fn the_idle_clock_counts_waiting_alone(waits in prop::collection::vec((0..50u64, 0..50u64, any::<bool>()), 0..20)) {
         let limits = AttemptLimits::builder().first_output(Duration::ZERO).idle(s(100)).total(Duration::ZERO).build().unwrap();
         let start = Instant::now();
-        let mut watch = Watch::new(limits, start);
+        let mut watch = Watch::new(limits, start, true);
         let (mut now, mut waited) = (start, 0);
         for (waiting, busy, progress) in waits {
             watch.waits(now);
@@ -289,7 +388,7 @@ proptest! {
             prop_assert_eq!(watch.deadline(Stage::Streaming), Some((expected, Expiry::Fail(FailureKind::IdleTimeout, s(100)))));
             now += s(waiting);
             if progress {
-                watch.progressed();
+                watch.progressed(|| now);
                 waited = 0;
             } else {
                 watch.interrupted(now);

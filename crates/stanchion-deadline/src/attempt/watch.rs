@@ -27,18 +27,61 @@ pub(super) enum Expiry {
 }
 
 /// The clocks of one attempt.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Watch {
     limits: AttemptLimits,
     started: Instant,
     /// How long the consumer has waited for progress, without the wait that is going on.
     waited: Duration,
     waiting_since: Option<Instant>,
+    streams: bool,
+    stalls: u32,
+    /// The silence that goes on has been told.
+    stall_told: bool,
+}
+
+/// A stall to be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stall {
+    pub(super) count: u32,
+    pub(super) duration: Duration,
+    pub(super) warning_after: Duration,
+    pub(super) timeout: Option<Duration>,
 }
 
 impl Watch {
-    pub(super) fn new(limits: AttemptLimits, started: Instant) -> Self {
-        Self { limits, started, waited: Duration::ZERO, waiting_since: None }
+    pub(super) fn new(limits: AttemptLimits, started: Instant, streams: bool) -> Self {
+        Self { limits, started, waited: Duration::ZERO, waiting_since: None, streams, stalls: 0, stall_told: false }
+    }
+
+    /// How long there has been no progress, of the time that the consumer waited.
+    fn silence(&self, now: Instant) -> Duration {
+        self.waited + self.waiting_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
+    }
+
+    /// When the silence that goes on is to be told as a stall; `None` if it was, or is not to be.
+    pub(super) fn stall_due(&self, stage: Stage) -> Option<Instant> {
+        if self.stall_told || stage == Stage::Finished {
+            return None;
+        }
+        self.since_wait(self.limits.stall_warning).map(|(at, _)| at)
+    }
+
+    /// The silence is told now.
+    pub(super) fn stalled(&mut self, now: Instant) -> Stall {
+        self.stalls += 1;
+        self.stall_told = true;
+        self.stall(now)
+    }
+
+    fn stall(&self, now: Instant) -> Stall {
+        let warning_after = self.limits.stall_warning.unwrap_or_default();
+        Stall {
+            count: self.stalls,
+            duration: self.silence(now).max(warning_after),
+            warning_after,
+            timeout: self.limits.idle,
+        }
     }
 
     /// Nothing came: the consumer waits from now on.
@@ -51,10 +94,12 @@ impl Watch {
         self.waiting_since.is_some()
     }
 
-    /// A frame came that shows progress: the idle clock starts anew.
-    pub(super) fn progressed(&mut self) {
+    /// A frame came that shows progress: the idle clock starts anew. Returns the stall that this ends, if one was told.
+    pub(super) fn progressed(&mut self, now: impl FnOnce() -> Instant) -> Option<Stall> {
+        let ended = std::mem::replace(&mut self.stall_told, false).then(|| self.stall(now()));
         self.waited = Duration::ZERO;
         self.waiting_since = None;
+        ended
     }
 
     /// A frame came that shows no progress: the wait was interrupted, not ended.
@@ -68,8 +113,8 @@ impl Watch {
     pub(super) fn deadline(&self, stage: Stage) -> Option<(Instant, Expiry)> {
         let total = self.since_start(self.limits.total, FailureKind::TotalTimeout);
         let other = match stage {
-            Stage::BeforeOutput if self.limits.first_output.is_some() => {
-                self.since_start(self.limits.first_output, FailureKind::FirstOutputTimeout)
+            Stage::BeforeOutput if self.limits.first_output_of(self.streams).is_some() => {
+                self.since_start(self.limits.first_output_of(self.streams), FailureKind::FirstOutputTimeout)
             }
             Stage::BeforeOutput | Stage::Streaming => {
                 self.since_wait(self.limits.idle).map(|(at, limit)| (at, Expiry::Fail(FailureKind::IdleTimeout, limit)))

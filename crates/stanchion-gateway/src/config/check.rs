@@ -163,6 +163,9 @@ impl Checker<'_> {
         if let Some(idle) = pick(&model.timeouts.idle, &defaults.timeouts.idle) {
             limits = limits.idle(idle);
         }
+        if let Some(after) = pick(&model.timeouts.stall_warning, &defaults.timeouts.stall_warning) {
+            limits = limits.stall_warning(after);
+        }
         let limits = limits.build().unwrap_or_else(|error| {
             self.complain(spanned.span(), error.to_string());
             AttemptLimits::default()

@@ -106,6 +106,7 @@ pub(super) struct Timeouts {
     pub(super) first_output: Option<Span>,
     pub(super) idle: Option<Span>,
     pub(super) total: Option<Span>,
+    pub(super) stall_warning: Option<Span>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]

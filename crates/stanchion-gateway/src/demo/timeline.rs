@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use stanchion::core::{AttemptPhase, Event, RetryPhase};
+use stanchion::core::{AttemptPhase, Event, RetryPhase, StallPhase};
 use stanchion_faults::client::Reply;
 use tokio::time::Instant;
 
@@ -62,6 +62,10 @@ fn describe(event: &Event) -> Option<String> {
             RetryPhase::Recovered => "recovered".to_owned(),
             RetryPhase::Exhausted => "no further retry here".to_owned(),
             _ => return None,
+        },
+        Event::ProviderStall(stall) => match stall.phase {
+            StallPhase::Detected => format!("stall: no progress for {:.1} s", stall.duration.as_secs_f64()),
+            StallPhase::Recovered => format!("progress again after {:.1} s", stall.duration.as_secs_f64()),
         },
         Event::ModelFallback(fallback) => format!("fallback: {} takes over from {}", fallback.to, fallback.from),
         Event::StreamFrame(frame) => format!("a frame of {} bytes is broken", frame.bytes),
