@@ -10,7 +10,7 @@ use stanchion_faults::{
 use stanchion_tests::gateway::Gateway;
 
 /// So many scenarios at once: they wait far more than they work.
-const JOBS: usize = 24;
+const JOBS: usize = 20;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios")

@@ -18,7 +18,7 @@ fn every_file_of_the_repository_is_read() {
     assert!(scenarios.len() >= 40);
     assert!(scenarios.is_sorted_by_key(|scenario| scenario.file.clone()));
     for scenario in &scenarios {
-        assert!(scenario.file.starts_with(&format!("{}-", scenario.id)), "{}", scenario.file);
+        assert!(scenario.file.starts_with(&scenario.id), "{}", scenario.file);
         assert!(!scenario.name.is_empty() && !scenario.why.is_empty(), "{}", scenario.file);
         assert!(!scenario.candidates().is_empty(), "{}", scenario.file);
     }

@@ -212,6 +212,19 @@ impl FrameDecoder {
         Some(parse(&self.scanner, raw, &mut self.at_stream_start, &mut self.stray))
     }
 
+    /// Ends the frame last handed out, which lacked its end, so that another can follow it: for an error that has to be told after it.
+    pub fn end_last(&mut self) {
+        let end: &'static [u8] = match self.scanner {
+            Scanner::Sse(_) => b"\n\n",
+            Scanner::Ndjson => b"\n",
+            // The separator of an element stands before it.
+            Scanner::JsonArray(_) => return,
+        };
+        if self.last == Last::Released {
+            self.released.push_back(Bytes::from_static(end));
+        }
+    }
+
     /// Takes the frame last handed out away from what is released. Returns its length in bytes.
     pub fn drop_last(&mut self) -> usize {
         match std::mem::replace(&mut self.last, Last::None) {

@@ -189,15 +189,17 @@ fn message(failure: &Failure) -> String {
 
 /// The provider's words first: clients look for them, and for the numbers in them, to know how much to shorten.
 fn overflow_message(dialect: Dialect, failure: &Failure) -> String {
-    let opening = body::overflow_opening(dialect);
-    let Some(words) = failure.message() else {
-        return format!("{opening}: {failure}");
-    };
-    if words.to_ascii_lowercase().contains(&opening.to_ascii_lowercase()) {
-        format!("{words} ({failure})")
-    } else {
-        format!("{opening}: {words} ({failure})")
+    let mut parts = Vec::new();
+    let words = failure.message().unwrap_or("");
+    if let Some(opening) = body::overflow_opening(dialect)
+        && !words.to_ascii_lowercase().contains(&opening.to_ascii_lowercase())
+    {
+        parts.push(opening);
     }
+    if !words.is_empty() {
+        parts.push(words);
+    }
+    if parts.is_empty() { failure.to_string() } else { format!("{} ({failure})", parts.join(": ")) }
 }
 
 /// A reply that is no JSON, without its text.

@@ -3,7 +3,10 @@ use std::{
     task::{Context as TaskContext, Poll, ready},
 };
 
-use http::{Response, header::CONTENT_LENGTH};
+use http::{
+    HeaderMap, Response,
+    header::{CONTENT_ENCODING, CONTENT_LENGTH},
+};
 use pin_project_lite::pin_project;
 use stanchion_core::{Context, Dialect, Failure, StreamRecord};
 
@@ -38,7 +41,9 @@ where
         let this = self.project();
         let response = ready!(this.inner.poll(cx)).map_err(Into::into)?;
         let (mut parts, body) = response.into_parts();
-        let Some((dialect, stream)) = this.call.filter(|_| parts.status.is_success()) else {
+        // What is still encoded cannot be read.
+        let readable = parts.status.is_success() && !is_encoded(&parts.headers);
+        let Some((dialect, stream)) = this.call.filter(|_| readable) else {
             return Poll::Ready(Ok(Response::from_parts(parts, ObserveBody::unread(body))));
         };
         let (record, recorder) = StreamRecord::new();
@@ -50,4 +55,10 @@ where
         let reply = Reply::new(dialect, stream, &parts.headers, *this.settings, recorder, this.context.take());
         Poll::Ready(Ok(Response::from_parts(parts, ObserveBody::read(body, reply))))
     }
+}
+
+fn is_encoded(headers: &HeaderMap) -> bool {
+    headers
+        .get(CONTENT_ENCODING)
+        .is_some_and(|coding| !coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity"))
 }

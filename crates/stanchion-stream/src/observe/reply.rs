@@ -249,15 +249,17 @@ impl Reply {
                 if !tail_is_whole {
                     decoder.drop_last();
                 }
-                if self.fault.is_some() {
-                    return;
-                }
-                match reader.end(decoder.stray()) {
-                    StreamEnd::Complete => {
-                        let failed = self.recorder.record().error().is_some();
-                        self.recorder.end(if failed { Ending::Failed } else { Ending::Complete });
+                if self.fault.is_none() {
+                    match reader.end(decoder.stray()) {
+                        StreamEnd::Complete => {
+                            let failed = self.recorder.record().error().is_some();
+                            self.recorder.end(if failed { Ending::Failed } else { Ending::Complete });
+                        }
+                        StreamEnd::Failed(failure) => self.fault = Some(failure),
                     }
-                    StreamEnd::Failed(failure) => self.fault = Some(failure),
+                }
+                if self.fault.is_some() {
+                    decoder.end_last();
                 }
             }
         }

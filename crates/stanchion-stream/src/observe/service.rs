@@ -8,8 +8,8 @@ use super::{ObserveBody, ObserveFuture, ObserveLayer};
 
 /// Reads each reply once as it passes, and tells of it in a [`StreamRecord`](stanchion_core::StreamRecord) in the response's extensions.
 ///
-/// It needs the [`Call`] in the request's extensions to know the dialect. Without one, and for replies with an error status, the
-/// body passes unread and there is no record.
+/// It needs the [`Call`] in the request's extensions to know the dialect. Without one, for replies with an error status, and for those in a
+/// content coding that was not taken off within, the body passes unread and there is no record.
 #[derive(Debug, Clone)]
 pub struct Observe<S> {
     inner: S,

@@ -170,6 +170,14 @@ async fn streams_end_as_their_dialect_says() {
             None,
             Ending::Complete,
         ),
+        (
+            "a last event without its blank line in a stream that is cut",
+            vec![ROLE, TEXT.trim_end()],
+            None,
+            [ROLE, TEXT.trim_end(), "\n\n"].concat(),
+            Some((K::Truncated, After)),
+            Ending::Truncated,
+        ),
         ("a page", vec!["<html>Blocked</html>"], None, String::new(), Some((K::NotModelReply, Before)), Ending::Failed),
         (
             "a bare error",
@@ -337,6 +345,14 @@ async fn without_a_call_and_on_error_statuses_the_body_passes_unread() {
     let response = service.ready().await.unwrap().call(Request::new(())).await.unwrap();
     assert!(response.extensions().get::<StreamRecord>().is_none());
     assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "no frames at all");
+
+    let encoded = layer.layer(service_fn(|_| async {
+        let reply =
+            Response::builder().header("content-encoding", "compress").body(ScriptedBody::frames(["\x1f\u{9d}"]));
+        Ok::<_, Infallible>(reply.unwrap())
+    }));
+    let response = encoded.oneshot(request_in(stanchion_core::Context::default())).await.unwrap();
+    assert!(response.extensions().get::<StreamRecord>().is_none());
 
     let service = layer.layer(service_fn(|_| async {
         Ok::<_, Infallible>(Response::builder().status(503).body(ScriptedBody::frames(["busy"])).unwrap())

@@ -16,6 +16,8 @@ const SHORT_WAIT: Duration = Duration::from_secs(3_600);
 /// order. `status` is that of the reply, or the one that a numeric code stands for; 200 for an error in band that tells
 /// none. `wait` is how long the provider asks to wait. Pure.
 ///
+/// Sources: wire §1.7 and §1.8; os §5.3, rows 24 to 36.
+///
 /// ```
 /// use http::StatusCode;
 /// use stanchion_core::FailureKind;
@@ -97,6 +99,7 @@ fn quota_or_rate(status: StatusCode, codes: Codes<'_>, words: &Words, wait: Opti
 /// The fault that some providers report in the place of a finish reason; `None` for reasons why a model really stops.
 ///
 /// A model's broken tool call is a reply that cannot be read: asking again may give a better one.
+/// Source: wire §1.4, E9.
 pub fn finish_fault(dialect: Dialect, reason: &str) -> Option<FailureKind> {
     match reason {
         // OpenRouter and Mistral; Z.AI; SGLang and vLLM.

@@ -1,4 +1,5 @@
-//! The codes of the providers: their documentation, their source, and public reports where there is neither.
+//! The codes of the providers. Source: wire §1.8, from their documentation, their servers' and client libraries'
+//! source, and public reports where there is neither.
 
 use stanchion_core::FailureKind;
 

@@ -1,4 +1,4 @@
-//! Where the providers put their request ids.
+//! Where the providers put their request ids. Source: wire §1.10.
 
 use http::HeaderMap;
 use stanchion_core::{Dialect, Family};

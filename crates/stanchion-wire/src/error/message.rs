@@ -1,4 +1,6 @@
 //! What an error's prose says, where no code does.
+//!
+//! Sources: wire §1.8; cp §5.2 for quota and billing; os §3.3 and §6.2 for overflow and what excludes it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Error objects in all the shapes that providers give them.
+//! Error objects in all the shapes that providers give them. Source: wire §1.4 (E1 to E8, E11, E14, E15), §3 to §19.
 
 use http::StatusCode;
 use serde_json::value::RawValue;
@@ -149,7 +149,7 @@ impl Report {
 
 /// "error" and the names of events name no error, nor does an address (RFC 9457).
 fn says_nothing(key: &str, code: &str) -> bool {
-    matches!(code, "" | "error" | "response.failed") || key == "type" && code.contains(':')
+    matches!(code, "" | "error" | "failed" | "response.failed") || key == "type" && code.contains(':')
 }
 
 fn is_prompt(param: String) -> bool {

@@ -1,4 +1,5 @@
-//! What a status means where nothing else is known.
+//! What a status means where nothing else is known. Source: wire §1.7, from the documentation of the providers and of
+//! Cloudflare.
 
 use http::StatusCode;
 use stanchion_core::FailureKind;

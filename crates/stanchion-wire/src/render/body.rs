@@ -127,14 +127,13 @@ fn google<'a>(told: &'a Told<'_>) -> Google<'a> {
     Google { error: GoogleError { code: told.status.as_u16(), message: &told.message, status, details } }
 }
 
-/// The words by which clients of a dialect know that the prompt does not fit: few look at a code, and only OpenAI has
-/// one.
-pub(super) fn overflow_opening(dialect: Dialect) -> &'static str {
+/// The words by which clients of a dialect know that the prompt does not fit. OpenAI has a code for it.
+pub(super) fn overflow_opening(dialect: Dialect) -> Option<&'static str> {
     match dialect.family() {
-        Family::Anthropic => "prompt is too long",
-        Family::Gemini => "The input token count exceeds the maximum number of tokens allowed",
-        Family::Ollama => "prompt too long; exceeded max context length",
-        _ => "This model's maximum context length is exceeded",
+        Family::Anthropic => Some("prompt is too long"),
+        Family::Gemini => Some("The input token count exceeds the maximum number of tokens allowed"),
+        Family::Ollama => Some("prompt too long; exceeded max context length"),
+        _ => None,
     }
 }
 

@@ -85,6 +85,14 @@ fn a_rate_limit_comes_back_with_its_wait() {
 }
 
 #[test]
+fn a_4xx_that_blames_the_provider_is_told_as_what_it_is() {
+    let busy = br#"{"error":{"type":"engine_overloaded_error","message":"busy"}}"#;
+    let response = render(Dialect::OpenAiChat, &classified(Dialect::OpenAiChat, reply(429, &[], busy)));
+    assert_eq!(response.status(), 503);
+    assert!(body(&response)["error"]["message"].as_str().unwrap().ends_with("The provider says: busy"));
+}
+
+#[test]
 fn what_is_no_json_is_named_and_not_shown() {
     for (status, told) in [(502, 502), (403, 403), (200, 502)] {
         for text in [&b"<html><h1>502 Bad Gateway</h1></html>"[..], b"Bad Gateway"] {
@@ -133,6 +141,7 @@ fn an_overflow_is_a_typed_400_however_it_was_wrapped() {
     assert_eq!(openai["error"]["code"], "context_length_exceeded");
     assert_eq!(openai["error"]["type"], "invalid_request_error");
     assert_eq!(openai["error"]["param"], "messages");
+    assert!(openai["error"]["message"].as_str().unwrap().starts_with(words));
     let anthropic = body(&render(Dialect::AnthropicMessages, &failure()));
     assert_eq!(anthropic["error"]["type"], "invalid_request_error");
     assert!(anthropic["error"]["message"].as_str().unwrap().starts_with("prompt is too long: This model's"));

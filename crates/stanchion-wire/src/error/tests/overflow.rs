@@ -152,7 +152,7 @@ fn an_overflow_is_found_under_its_wrappings() {
         (
             503,
             r#"{"error":{"message":
-            "litellm.ServiceUnavailableError: Requested token count exceeds the model's maximum context length of 131072",
+            "litellm.ServiceUnavailableError: Requested token count exceeds the model's maximum context length of 8",
             "type":null,"code":"503"}}"#,
         ),
         // A relay that quotes its provider's body.
@@ -173,6 +173,12 @@ fn an_overflow_is_found_under_its_wrappings() {
     ];
     for (code, body) in wrapped {
         assert_eq!(json(code, body).kind(), ContextOverflow, "{body}");
+    }
+    // Nothing but a code inside tells.
+    for field in [r#""message""#, r#""metadata":{"raw""#] {
+        let close = if field.contains('{') { "}" } else { "" };
+        let body = format!(r#"{{"error":{{{field}:"{{\"error\":{{\"code\":\"1261\"}}}}"{close}}}}}"#);
+        assert_eq!(json(500, &body).kind(), ContextOverflow, "{body}");
     }
     // SGLang: 200, and a frame with a numeric code.
     let sglang = r#"{"error":{"object":"error",

@@ -199,5 +199,5 @@ fn bedrock_names_its_error_in_a_header() {
     }
     let wrong = json(424, r#"{"message":"no","originalStatusCode":400,"originalMessage":"bad"}"#);
     assert_eq!(wrong.kind(), K::InvalidRequest);
-    assert_eq!(json(424, r#"{"message":"no","originalStatusCode":500}"#).kind(), K::ServerError);
+    assert_eq!(json(424, r#"{"message":"no","originalStatusCode":503}"#).kind(), K::ServerError);
 }

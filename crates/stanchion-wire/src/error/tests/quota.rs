@@ -152,7 +152,8 @@ fn an_empty_wallet_is_known_by_code_or_type() {
     for (code, body) in bodies {
         assert_eq!(json(code, body).kind(), QuotaExhausted, "{body}");
     }
-    let passing = r#"{"error":{"code":402,"message":"no","metadata":{"limit_source":"openrouter_in_flight_budget"}}}"#;
+    let passing = r#"{"error":{"code":402,"message":"requires more credits",
+        "metadata":{"limit_source":"openrouter_in_flight_budget"}}}"#;
     let passing = reply(402, &[("content-type", JSON), ("retry-after", "3")], passing.as_bytes());
     let failure = classify_reply(Dialect::OpenAiChat, passing, now());
     assert_eq!((failure.kind(), failure.hint().map(|hint| hint.delay().as_secs())), (RateLimited, Some(3)));
