@@ -37,6 +37,7 @@ struct Cell {
     ending: AtomicU8,
     frames: AtomicU64,
     progress: AtomicU64,
+    progress_at_output: AtomicU64,
     told: Mutex<Told>,
 }
 
@@ -88,6 +89,11 @@ impl StreamRecord {
     /// How many frames have passed that prove that the provider works on the answer. Pings, comments and meta frames do not.
     pub fn progress(&self) -> u64 {
         self.0.progress.load(Ordering::Relaxed)
+    }
+
+    /// How many frames of progress had passed with the first output, that one included.
+    pub fn progress_at_output(&self) -> u64 {
+        self.0.progress_at_output.load(Ordering::Acquire)
     }
 
     fn told<T>(&self, read: impl FnOnce(&Told) -> T) -> T {
@@ -159,6 +165,9 @@ impl StreamRecorder {
 
     /// Real output has passed.
     pub fn output(&mut self) {
+        if self.0.flags.load(Ordering::Relaxed) & OUTPUT == 0 {
+            self.0.progress_at_output.store(self.0.progress.load(Ordering::Relaxed), Ordering::Release);
+        }
         self.raise(OUTPUT);
     }
 
@@ -166,6 +175,14 @@ impl StreamRecorder {
     pub fn finish(&mut self, reason: FinishReason) {
         self.tell(|told| told.finish = Some(reason));
         self.raise(FINISHED);
+    }
+
+    /// The model goes on after all: another choice has begun.
+    pub fn resume(&mut self) {
+        let flags = self.0.flags.load(Ordering::Relaxed);
+        if flags & FINISHED != 0 {
+            self.0.flags.store(flags & !FINISHED, Ordering::Release);
+        }
     }
 
     /// The dialect's end marker has passed.

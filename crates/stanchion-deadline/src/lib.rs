@@ -5,7 +5,7 @@
 //! | first output | with the attempt | nothing; the first real output ends it | [`FirstOutputTimeout`](stanchion_core::FailureKind::FirstOutputTimeout) |
 //! | idle | once output has begun | progress: output, structure, usage. Not comments, pings or ids | [`IdleTimeout`](stanchion_core::FailureKind::IdleTimeout) |
 //! | total | with the attempt | nothing | [`TotalTimeout`](stanchion_core::FailureKind::TotalTimeout) |
-//! | grace | once the model has finished | any frame | a clean end: nothing but usage had to follow |
+//! | grace | once the model has finished | usage; not comments or pings | a clean end: nothing but usage had to follow |
 //!
 //! A silence is told as an event, [`ProviderStall`](stanchion_core::ProviderStall), long before it ends anything: once when it is detected and once when
 //! progress comes after all.

@@ -1,4 +1,5 @@
 use std::{
+    fmt,
     pin::Pin,
     task::{Context, Poll, ready},
 };
@@ -13,7 +14,6 @@ pin_project! {
     /// The body of [`Edge`](crate::Edge): a failure within it becomes the dialect's in-band error, and then it ends.
     ///
     /// Where the dialect has no such thing (a whole document that broke off), the body fails: the connection is cut, and the client knows.
-    #[derive(Debug)]
     pub struct EdgeBody<B> {
         #[pin]
         inner: Inner<B>,
@@ -22,7 +22,6 @@ pin_project! {
 
 pin_project! {
     #[project = InnerProjection]
-    #[derive(Debug)]
     enum Inner<B> {
         Whole { bytes: Bytes },
         Streamed {
@@ -32,6 +31,12 @@ pin_project! {
             framing: Option<Framing>,
             record: Option<StreamRecord>,
         },
+    }
+}
+
+impl<B> fmt::Debug for EdgeBody<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EdgeBody").finish_non_exhaustive()
     }
 }
 

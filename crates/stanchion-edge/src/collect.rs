@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use http_body::Body;
 
 /// What has come of a body so far. A body of one piece is not copied.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Collected {
     first: Bytes,
     rest: BytesMut,
@@ -54,7 +54,8 @@ impl Collected {
         }
     }
 
-    fn len(&self) -> usize {
+    /// How many bytes have come.
+    pub(crate) fn len(&self) -> usize {
         self.first.len() + self.rest.len()
     }
 

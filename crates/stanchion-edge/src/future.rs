@@ -258,10 +258,12 @@ impl Settings {
             selected.as_ref().map(|candidate| &**candidate.name()),
             self.context.attempts(),
         );
-        if framing == Some(Framing::Sse) {
-            // Relays forget the type; proxies before us hold back what they are not told to let through.
-            insert_missing(&mut head.headers, header::CACHE_CONTROL, "no-cache");
+        if framing.is_some_and(|framing| framing != Framing::Document) {
+            insert_missing(&mut head.headers, header::CACHE_CONTROL, "no-cache, no-transform");
             insert_missing(&mut head.headers, header::HeaderName::from_static("x-accel-buffering"), "no");
+        }
+        // Relays forget the type; proxies before us hold back what they are not told to let through.
+        if framing == Some(Framing::Sse) {
             let named = head
                 .headers
                 .get(header::CONTENT_TYPE)

@@ -249,7 +249,10 @@ async fn streams_say_that_they_are_streams() {
     )
     .await;
     assert_eq!(header(&head, "content-type"), Some("text/event-stream"));
-    assert_eq!((header(&head, "cache-control"), header(&head, "x-accel-buffering")), (Some("no-cache"), Some("no")));
+    assert_eq!(
+        (header(&head, "cache-control"), header(&head, "x-accel-buffering")),
+        (Some("no-cache, no-transform"), Some("no"))
+    );
 }
 
 #[tokio::test]

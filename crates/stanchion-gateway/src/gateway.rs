@@ -2,7 +2,11 @@
 
 mod router;
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use stanchion::{
     Onion,
@@ -87,8 +91,7 @@ fn inner_onion(model: &config::Model) -> InnerOnion {
 
 /// A service for each dialect family that the model's candidates speak, with the candidates that speak it.
 fn by_family(model: &config::Model, transports: &mut Transports) -> HashMap<Family, ModelService> {
-    let mut families: Vec<Family> = model.candidates.iter().map(|candidate| candidate.family()).collect();
-    families.dedup();
+    let families: HashSet<Family> = model.candidates.iter().map(|candidate| candidate.family()).collect();
     let transport = transports.get(model.connect);
     families
         .into_iter()

@@ -3,7 +3,7 @@
 use std::{convert::Infallible, fmt, future::Future, io, net::SocketAddr, time::Duration};
 
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use hyper_util::{
@@ -21,6 +21,9 @@ use crate::gateway::{Gateway, ModelBody};
 
 /// How long a connection may take to send the head of a request.
 const HEAD_TIME: Duration = Duration::from_secs(30);
+/// How long a client may take nothing of what is sent to it.
+#[cfg(target_os = "linux")]
+const SILENT_CLIENT: Duration = Duration::from_secs(60);
 /// How long running streams may go on once the process is to end.
 const DRAIN_TIME: Duration = Duration::from_secs(30);
 
@@ -100,8 +103,8 @@ impl Server {
 
 fn serve_connection(stream: TcpStream, gateway: Gateway, graceful: &GracefulShutdown) {
     // A token a frame: nothing may wait for an acknowledgement.
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "TCP_NODELAY cannot be set");
+    if let Err(error) = stream.set_nodelay(true).and_then(|()| bound_silence(&stream)) {
+        tracing::debug!(%error, "a socket option cannot be set");
     }
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
@@ -110,13 +113,39 @@ fn serve_connection(stream: TcpStream, gateway: Gateway, graceful: &GracefulShut
         let gateway = gateway.clone();
         async move { Ok::<_, Infallible>(answer(gateway, request).await) }
     });
-    let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
-    let connection = graceful.watch(connection);
+    let watcher = graceful.watcher();
     tokio::spawn(async move {
+        // The clock of the head starts with its first byte: a connection that never sends one is closed here.
+        if !matches!(tokio::time::timeout(HEAD_TIME, stream.readable()).await, Ok(Ok(()))) {
+            return;
+        }
+        let connection = watcher.watch(builder.serve_connection(TokioIo::new(stream), service).into_owned());
         if let Err(error) = connection.await {
             tracing::debug!(%error, "a connection ended early");
         }
     });
+}
+
+/// Ends a connection whose client is gone without a word, or takes nothing of what is sent: its stream would hold the provider for ever.
+fn bound_silence(stream: &TcpStream) -> io::Result<()> {
+    let socket = socket2::SockRef::from(stream);
+    socket.set_tcp_keepalive(
+        &socket2::TcpKeepalive::new().with_time(Duration::from_secs(60)).with_interval(Duration::from_secs(15)),
+    )?;
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_user_timeout(Some(SILENT_CLIENT))?;
+    Ok(())
+}
+
+/// Whether a web page of another site sent the request: browsers say so, and do not ask before they send a plain POST.
+fn is_foreign_page(headers: &HeaderMap) -> bool {
+    let Some(origin) = headers.get(header::ORIGIN) else { return false };
+    let host = origin
+        .to_str()
+        .ok()
+        .and_then(|origin| url::Url::parse(origin).ok())
+        .and_then(|url| url.host_str().map(str::to_owned));
+    !matches!(host.as_deref(), Some("localhost" | "127.0.0.1" | "[::1]"))
 }
 
 async fn answer(mut gateway: Gateway, request: Request<Incoming>) -> Response<Body> {
@@ -132,6 +161,11 @@ async fn answer(mut gateway: Gateway, request: Request<Incoming>) -> Response<Bo
             "invalid_api_key",
             "a client key is needed, and the one presented is not known",
         ));
+    }
+    if gateway.keys.is_empty() && is_foreign_page(request.headers()) {
+        let dialect = route(path).map_or(Dialect::OpenAiChat, |route| route.dialect);
+        let text = "web pages of other sites may not ask here, since no client key is configured";
+        return own(render::local_error(dialect, StatusCode::FORBIDDEN, "permission_denied", text));
     }
     if path == "/v1/models" && request.method() == Method::GET {
         return own(text(StatusCode::OK, "application/json", models(&gateway.models)));

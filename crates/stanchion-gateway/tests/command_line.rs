@@ -119,6 +119,12 @@ fn routes_answer_in_the_dialect_of_the_path() {
     let stranger = gateway.post("/v1/messages", "x-api-key: k2\r\n", r#"{"model":"m"}"#);
     assert!(stranger.starts_with("HTTP/1.1 401") && stranger.contains("authentication_error"), "{stranger}");
 
+    let open = Serving::start(&file("origins", &format!("[server]\nlisten = \"127.0.0.1:0\"\n{MODEL}")));
+    for (origin, refused) in [("https://evil.example", true), ("null", true), ("http://localhost:3000", false)] {
+        let reply = open.post("/v1/chat/completions", &format!("origin: {origin}\r\n"), r#"{"model":"nobody"}"#);
+        assert_eq!(reply.starts_with("HTTP/1.1 403"), refused, "{origin}: {reply}");
+    }
+
     let unknown = gateway.post("/v1/chat/completions", key, r#"{"model":"nobody"}"#);
     assert!(
         unknown.starts_with("HTTP/1.1 404") && unknown.contains("model_not_found") && unknown.contains("there are: m"),

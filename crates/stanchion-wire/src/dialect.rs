@@ -216,14 +216,7 @@ impl StreamReader {
             return self.done_marker();
         }
         let event = event.and_then(|name| std::str::from_utf8(name).ok());
-        let parsed = match serde_json::from_slice::<Value>(text) {
-            Ok(value) => Some(value),
-            // A server may send broken UTF-8 inside of a string: read around it.
-            Err(_) => std::str::from_utf8(text)
-                .is_err()
-                .then(|| serde_json::from_str(&String::from_utf8_lossy(text)).ok())
-                .flatten(),
-        };
+        let parsed = parse_leniently(text);
         let Some(value) = parsed else {
             return match event {
                 Some("error") => self
@@ -320,6 +313,15 @@ impl StreamReader {
             let json = line.strip_prefix(b"error:")?.trim_ascii();
             self.error_of(Some("error"), json)
         })
+    }
+}
+
+/// Parses JSON, and reads around broken UTF-8 inside of its strings.
+fn parse_leniently(text: &[u8]) -> Option<Value> {
+    match serde_json::from_slice(text) {
+        Ok(value) => Some(value),
+        Err(_) if std::str::from_utf8(text).is_err() => serde_json::from_str(&String::from_utf8_lossy(text)).ok(),
+        Err(_) => None,
     }
 }
 

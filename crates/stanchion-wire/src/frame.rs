@@ -31,7 +31,7 @@ use self::{json_array::JsonArrayScanner, sse::SseScanner};
 pub use stanchion_core::Framing;
 
 /// One frame.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Frame<'a> {
     /// All its bytes, line ends included.
     pub raw: &'a [u8],
@@ -41,6 +41,13 @@ pub struct Frame<'a> {
     pub data: Option<Cow<'a, [u8]>>,
     /// Whether it has SSE comment lines.
     pub comment: bool,
+}
+
+impl fmt::Debug for Frame<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let data = self.data.as_deref().map(<[u8]>::len);
+        f.debug_struct("Frame").field("bytes", &self.raw.len()).field("data_bytes", &data).finish_non_exhaustive()
+    }
 }
 
 /// An event is larger than the ceiling. A local error: the provider may be right.
@@ -87,7 +94,6 @@ enum Last {
 }
 
 /// An incremental frame decoder. See the [module](self).
-#[derive(Debug)]
 pub struct FrameDecoder {
     scanner: Scanner,
     max_event: usize,
@@ -262,6 +268,15 @@ impl FrameDecoder {
     /// Lines that were no SSE fields, at most [`MAX_STRAY`](Self::MAX_STRAY) bytes: some providers put a whole error there.
     pub fn stray(&self) -> &[u8] {
         &self.stray
+    }
+}
+
+impl fmt::Debug for FrameDecoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FrameDecoder")
+            .field("scanner", &self.scanner)
+            .field("held", &self.held())
+            .finish_non_exhaustive()
     }
 }
 

@@ -19,10 +19,18 @@ use super::{
 pub(super) fn check(text: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result<Config, Vec<Complaint>> {
     let file: file::File = toml::from_str(text).map_err(|error| {
         let place = error.span().map(|span| locate(text, span));
+        let is_secret =
+            place.as_ref().is_some_and(|place| place.key.ends_with(".key") || place.key.ends_with(".api_key"));
+        // The parser quotes what it found: never a secret.
+        let reason = if is_secret {
+            "must be a string in quotes".to_owned()
+        } else {
+            error.message().trim().replace('\n', "; ")
+        };
         vec![Complaint {
             line: place.as_ref().map(|place| place.line),
             key: place.map(|place| place.key).unwrap_or_default(),
-            reason: error.message().trim().replace('\n', "; "),
+            reason,
         }]
     })?;
     let mut checker = Checker { text, environment, complaints: Vec::new() };
@@ -237,7 +245,12 @@ impl Checker<'_> {
             }
             candidate = candidate.with_credential(secret);
         }
+        const OURS: [&str; 8] =
+            ["host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "keep-alive"];
         for (header, value) in &provider.headers {
+            if OURS.contains(&header.to_ascii_lowercase().as_str()) {
+                self.complain(value.span(), format!("{header:?} belongs to the connection and cannot be set"));
+            }
             match (HeaderName::try_from(header.as_str()), HeaderValue::from_str(value.get_ref())) {
                 (Ok(header), Ok(value)) => candidate = candidate.with_header(header, value),
                 (Err(_), _) => self.complain(value.span(), format!("{header:?} is no header name")),
@@ -263,7 +276,12 @@ impl Checker<'_> {
             return None;
         }
         if let Some(value) = plain {
-            return Some(Secret::new(value.get_ref().as_str()));
+            let text = value.get_ref().trim();
+            if text.is_empty() {
+                self.complain(value.span(), "the key is empty");
+                return None;
+            }
+            return Some(Secret::new(text));
         }
         if let Some(variable) = variable {
             let value = (self.environment)(variable.get_ref()).filter(|value| !value.trim().is_empty());

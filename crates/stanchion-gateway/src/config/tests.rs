@@ -202,6 +202,14 @@ fn a_file_without_models_and_a_client_without_a_key_are_no_use() {
     );
     let error = parse(&format!("{WHOLE}\n[clients.me]\n")).map(drop).unwrap_err().to_string();
     assert!(error.contains("clients.me: a client needs a key"), "{error}");
+    for (line, reason) in [
+        ("key = \"\"", "the key is empty"),
+        ("key = \"  \"", "the key is empty"),
+        ("key = 123456", "must be a string in quotes"),
+    ] {
+        let error = parse(&format!("{WHOLE}\n[clients.me]\n{line}\n")).map(drop).unwrap_err().to_string();
+        assert!(error.contains(reason) && !error.contains("123456"), "an empty key lets everybody in: {error}");
+    }
     let keys = parse(&format!("{WHOLE}\n[clients.me]\nkey = \"k\"\n")).unwrap().client_keys;
     assert_eq!(keys.len(), 1);
 }

@@ -1,5 +1,6 @@
 use std::{
     collections::VecDeque,
+    fmt,
     pin::Pin,
     task::{Context as TaskContext, Poll},
 };
@@ -11,7 +12,6 @@ use stanchion_core::{Failure, Phase};
 use super::{future::tell_failed, service::AttemptInfo};
 
 /// The body of [`Commit`](super::Commit): what was held back, then the rest as it comes.
-#[derive(Debug)]
 pub struct CommitBody<B> {
     held: VecDeque<Frame<Bytes>>,
     /// Boxed because it was polled before it moved here; so it may be any body, and moves through the layers outside for the price of a pointer.
@@ -24,6 +24,15 @@ pub struct CommitBody<B> {
 impl<B> CommitBody<B> {
     pub(super) fn new(held: VecDeque<Frame<Bytes>>, inner: Pin<Box<B>>, info: AttemptInfo, ended: bool) -> Self {
         Self { held, inner, info, ended }
+    }
+}
+
+impl<B> fmt::Debug for CommitBody<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CommitBody")
+            .field("held_frames", &self.held.len())
+            .field("ended", &self.ended)
+            .finish_non_exhaustive()
     }
 }
 

@@ -1,4 +1,5 @@
 use std::{
+    fmt,
     future::Future,
     pin::Pin,
     task::{Context as TaskContext, Poll, ready},
@@ -21,7 +22,6 @@ use super::{
 
 pin_project! {
     /// The future of [`Commit`](super::Commit).
-    #[derive(Debug)]
     pub struct CommitFuture<F, B> {
         #[pin]
         state: State<F, B>,
@@ -32,7 +32,6 @@ pin_project! {
 
 pin_project! {
     #[project = StateProjection]
-    #[derive(Debug)]
     enum State<F, B> {
         // The head is yet to come.
         Calling {
@@ -50,6 +49,12 @@ pin_project! {
             #[pin]
             until: Sleep,
         },
+    }
+}
+
+impl<F, B> fmt::Debug for CommitFuture<F, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CommitFuture").field("layer", &self.layer).finish_non_exhaustive()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::{
     collections::VecDeque,
+    fmt,
     pin::Pin,
     task::{Context as TaskContext, Poll, ready},
 };
@@ -14,7 +15,6 @@ use tokio::time::{Sleep, sleep};
 
 use super::CommitWindow;
 
-#[derive(Debug)]
 pub(super) struct Holding<B> {
     pub(super) head: Parts,
     pub(super) held: VecDeque<Frame<Bytes>>,
@@ -35,8 +35,13 @@ pub(super) struct HoldLimits {
 /// The window, from the first output on.
 #[derive(Debug)]
 struct Opened {
-    progress: u64,
     closes: Option<Pin<Box<Sleep>>>,
+}
+
+impl<B> fmt::Debug for Holding<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Holding").field("held_bytes", &self.held_bytes).finish_non_exhaustive()
+    }
 }
 
 /// How the holding back ended.
@@ -104,8 +109,11 @@ where
 
     fn may_leave(&mut self) -> bool {
         let HoldLimits { policy, window, .. } = self.limits;
-        let (output, terminal, progress) = match &self.record {
-            Some(record) => (record.output_started(), record.terminal(), record.progress()),
+        let (output, terminal, events) = match &self.record {
+            Some(record) => {
+                let events = (record.progress() + 1).saturating_sub(record.progress_at_output());
+                (record.output_started(), record.terminal(), events)
+            }
             // Without a record the first byte is output, and every frame is progress.
             None => (self.held_bytes > 0, false, self.held.len() as u64),
         };
@@ -115,11 +123,8 @@ where
             CommitPolicy::FirstOutput => true,
             CommitPolicy::Complete => false,
             CommitPolicy::Window => {
-                let opened = self.window.get_or_insert_with(|| Opened {
-                    progress: progress.saturating_sub(1),
-                    closes: window.time.map(|time| Box::pin(sleep(time))),
-                });
-                window.events.is_some_and(|events| progress - opened.progress >= events)
+                self.window.get_or_insert_with(|| Opened { closes: window.time.map(|time| Box::pin(sleep(time))) });
+                window.events.is_some_and(|limit| events >= limit)
                     || window.bytes.is_some_and(|bytes| self.held_bytes >= bytes)
             }
         }

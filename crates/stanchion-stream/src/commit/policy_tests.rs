@@ -94,6 +94,12 @@ async fn a_window_closes_with_the_first_of_its_limits() {
     for (name, window, steps, after) in [
         ("two of three events", events, [data(&[ROLE, TEXT, TEXT]), cut()].concat(), None),
         ("three events", events, [data(&[ROLE, TEXT, TEXT, TEXT]), pause(9), cut()].concat(), Some(0)),
+        (
+            "three events in one burst",
+            events,
+            [data(&[&[ROLE, TEXT, TEXT, TEXT].concat()]), pause(9), cut()].concat(),
+            Some(0),
+        ),
         ("too few bytes", bytes, [data(&[TEXT]), cut()].concat(), None),
         ("enough bytes", bytes, [data(&[TEXT, TEXT]), pause(9), cut()].concat(), Some(0)),
         ("cut in time", time, [pause(60), data(&[ROLE, TEXT]), pause(4), cut()].concat(), None),

@@ -74,6 +74,13 @@ async fn what_fails_before_output_leaves_as_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn no_debug_shows_what_the_model_said() {
+    let response = commit(data(&[ROLE, TEXT, STOP])).await.unwrap();
+    let shown = format!("{response:?}");
+    assert!(shown.contains("CommitBody") && !shown.contains("Hello") && !shown.contains("72, 101, 108"), "{shown}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_preamble_is_held_and_then_nothing_is_lost() {
     let steps = [
         data(&[PING, ROLE]),

@@ -101,13 +101,15 @@ where
     }
 
     fn size_hint(&self) -> SizeHint {
-        let inner = self.inner.size_hint();
-        let Some(reply) = &self.reading.0 else { return inner };
-        let held = reply.held() as u64;
+        let inner = if self.ended { SizeHint::with_exact(0) } else { self.inner.size_hint() };
+        let Some(reply) = &self.reading.0 else { return self.inner.size_hint() };
         let mut hint = SizeHint::new();
-        if reply.keeps_length() {
-            hint.set_lower(inner.lower() + held);
+        // Of a stream frames may be dropped and an error may follow, and an empty body is an error: no length may be promised.
+        if !reply.keeps_length() || (!self.ended && inner.exact() == Some(0)) {
+            return hint;
         }
+        let held = reply.held() as u64;
+        hint.set_lower(inner.lower() + held);
         if let Some(upper) = inner.upper() {
             hint.set_upper(upper + held);
         }

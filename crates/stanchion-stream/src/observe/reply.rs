@@ -1,5 +1,7 @@
 //! What a reply's bytes mean as they come: pure, without I/O.
 
+use std::fmt;
+
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use stanchion_core::{
@@ -13,11 +15,13 @@ use stanchion_wire::{
 
 use super::{
     layer::{Malformed, Settings},
-    sniff::{self, Label},
+    sniff::{self, Label, Sniffed},
 };
 
+/// How much white space may stand before anything that tells: some providers send blank lines while they work.
+const MAX_UNDECIDED: usize = 64 * 1024;
+
 /// One reply.
-#[derive(Debug)]
 pub(super) struct Reply {
     dialect: Dialect,
     stream: bool,
@@ -30,7 +34,6 @@ pub(super) struct Reply {
     fault: Option<Failure>,
 }
 
-#[derive(Debug)]
 enum Form {
     /// Nothing telling has come yet.
     Unknown(BytesMut),
@@ -85,22 +88,19 @@ impl Reply {
                     held.extend_from_slice(&chunk);
                     held.split().freeze()
                 };
-                match sniff::telling_byte(&chunk) {
-                    Some(byte) => self.begin(byte, chunk),
-                    None if chunk.len() < self.settings.max_document => {
+                match sniff::sniff(self.label, self.dialect, self.stream, &chunk) {
+                    Sniffed::Framing(framing) => self.begin(framing, chunk),
+                    Sniffed::NoReply => self.fault = Some(before_output(FailureKind::NotModelReply)),
+                    Sniffed::Undecided if chunk.len() < MAX_UNDECIDED => {
                         self.form = Form::Unknown(BytesMut::from(&chunk[..]));
                     }
-                    None => self.fault = Some(before_output(FailureKind::NotModelReply)),
+                    Sniffed::Undecided => self.fault = Some(before_output(FailureKind::NotModelReply)),
                 }
             }
         }
     }
 
-    fn begin(&mut self, telling: u8, chunk: Bytes) {
-        let Some(framing) = sniff::framing(self.label, self.dialect, self.stream, telling) else {
-            self.fault = Some(before_output(FailureKind::NotModelReply));
-            return;
-        };
+    fn begin(&mut self, framing: Framing, chunk: Bytes) {
         self.recorder.framing(framing);
         if framing == Framing::Document {
             self.form = Form::Document(BytesMut::from(&chunk[..]));
@@ -138,7 +138,6 @@ impl Reply {
         else {
             return;
         };
-        let (mut frames, mut progress) = (0, 0);
         loop {
             let frame = match decoder.next_frame() {
                 Ok(Some(frame)) => frame,
@@ -151,13 +150,13 @@ impl Reply {
                     break;
                 }
             };
-            frames += 1;
             let read = read_frame(&frame, reader, settings.malformed, context.as_ref());
             let Some(reading) = read else {
+                recorder.count(1, 0);
                 decoder.drop_last();
                 continue;
             };
-            progress += u64::from(reading.progress);
+            recorder.count(1, u64::from(reading.progress));
             let (keep, failure) = take_note(reading, recorder, output, &frame);
             if !keep {
                 decoder.drop_last();
@@ -167,7 +166,9 @@ impl Reply {
                 break;
             }
         }
-        recorder.count(frames, progress);
+        if !reader.finished() {
+            recorder.resume();
+        }
     }
 
     /// Bytes that may leave.
@@ -206,7 +207,11 @@ impl Reply {
             return;
         }
         match &mut self.form {
-            Form::Unknown(_) => self.fault = Some(before_output(FailureKind::EmptyReply)),
+            Form::Unknown(held) => {
+                let kind =
+                    if held.trim_ascii().is_empty() { FailureKind::EmptyReply } else { FailureKind::NotModelReply };
+                self.fault = Some(before_output(kind));
+            }
             Form::Open(_) => {
                 self.recorder.end(Ending::Complete);
             }
@@ -234,8 +239,7 @@ impl Reply {
                 let tail_is_whole = match decoder.finish() {
                     None => true,
                     Some(frame) => {
-                        let whole = is_whole_tail(&frame) || reader.finished();
-                        if whole {
+                        if is_whole_tail(&frame) {
                             let reading = reader.read(&frame);
                             self.recorder.count(1, u64::from(reading.progress));
                             let (keep, failure) = take_note(reading, &mut self.recorder, &mut self.output, &frame);
@@ -291,12 +295,25 @@ impl Reply {
 
     /// Whether as many bytes leave as come: frames may be dropped, documents are not.
     pub(super) fn keeps_length(&self) -> bool {
-        !self.stream && !matches!(self.form, Form::Frames { .. })
+        match self.form {
+            Form::Frames { .. } => false,
+            Form::Unknown(_) => !self.stream,
+            Form::Document(_) | Form::Open(_) => true,
+        }
     }
 
     /// The body was dropped before its end.
     pub(super) fn dropped(&mut self) {
         self.recorder.end(if self.finished() { Ending::Complete } else { Ending::Cancelled });
+    }
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reply")
+            .field("dialect", &self.dialect)
+            .field("held_bytes", &self.held())
+            .finish_non_exhaustive()
     }
 }
 

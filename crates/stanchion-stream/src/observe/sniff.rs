@@ -29,28 +29,42 @@ impl Label {
     }
 }
 
-/// Spaces, line ends and one byte order mark say nothing.
-pub(super) fn telling_byte(text: &[u8]) -> Option<u8> {
-    let text = text.trim_ascii_start();
-    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text).trim_ascii_start();
-    match text {
-        // A byte order mark that has not come whole yet.
-        [0xef] | [0xef, 0xbb] => None,
-        _ => text.first().copied(),
-    }
+/// How the body is divided, as far as its beginning tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sniffed {
+    /// Too little has come.
+    Undecided,
+    /// This is no reply of a model.
+    NoReply,
+    Framing(Framing),
 }
 
-/// The framing; `None` if this is no reply of a model.
-pub(super) fn framing(label: Label, dialect: Dialect, stream: bool, telling: u8) -> Option<Framing> {
-    match telling {
-        b'<' => None,
-        _ if label == Label::Html => None,
-        b'{' if stream && (label == Label::Ndjson || dialect == Dialect::Ollama) => Some(Framing::Ndjson),
-        b'[' if stream && dialect == Dialect::GeminiGenerateContent => Some(Framing::JsonArray),
-        b'{' | b'[' => Some(Framing::Document),
-        _ if label == Label::Json => Some(Framing::Document),
-        _ => Some(Framing::Sse),
+const FIELDS: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
+
+/// Looks at the beginning of a body. Spaces, line ends and one byte order mark say nothing.
+pub(super) fn sniff(label: Label, dialect: Dialect, stream: bool, text: &[u8]) -> Sniffed {
+    let text = text.trim_ascii_start();
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text).trim_ascii_start();
+    let Some(first) = text.first() else { return Sniffed::Undecided };
+    if b"\xef\xbb\xbf".starts_with(text) {
+        return Sniffed::Undecided;
     }
+    // A field of an event stream at the very start is one, whatever the label says.
+    if FIELDS.iter().any(|field| text.starts_with(field)) {
+        return Sniffed::Framing(Framing::Sse);
+    }
+    if FIELDS.iter().any(|field| field.starts_with(text)) {
+        return Sniffed::Undecided;
+    }
+    Sniffed::Framing(match first {
+        b'<' => return Sniffed::NoReply,
+        _ if label == Label::Html => return Sniffed::NoReply,
+        b'{' if stream && (label == Label::Ndjson || dialect == Dialect::Ollama) => Framing::Ndjson,
+        b'[' if stream && dialect == Dialect::GeminiGenerateContent => Framing::JsonArray,
+        b'{' | b'[' => Framing::Document,
+        _ if label == Label::Json => Framing::Document,
+        _ => Framing::Sse,
+    })
 }
 
 #[cfg(test)]
@@ -58,47 +72,48 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_byte_tells_more_than_the_label() {
+    fn the_beginning_tells_more_than_the_label() {
         use Framing::{Document, JsonArray, Ndjson, Sse};
-        for (label, dialect, stream, byte, expected) in [
-            (Label::Other, Dialect::OpenAiChat, true, b'd', Some(Sse)),
-            (Label::Other, Dialect::OpenAiChat, true, b':', Some(Sse)),
-            (Label::Other, Dialect::OpenAiChat, true, b'{', Some(Document)),
-            (Label::Json, Dialect::OpenAiChat, true, b'{', Some(Document)),
-            (Label::Json, Dialect::OpenAiChat, false, b'{', Some(Document)),
-            (Label::Json, Dialect::OpenAiChat, true, b'd', Some(Document)),
-            (Label::Html, Dialect::OpenAiChat, true, b'd', None),
-            (Label::Other, Dialect::OpenAiChat, true, b'<', None),
-            (Label::Json, Dialect::GeminiGenerateContent, true, b'[', Some(JsonArray)),
-            (Label::Json, Dialect::GeminiGenerateContent, false, b'[', Some(Document)),
-            (Label::Json, Dialect::GeminiGenerateContent, true, b'{', Some(Document)),
-            (Label::Ndjson, Dialect::Ollama, true, b'{', Some(Ndjson)),
-            (Label::Json, Dialect::Ollama, true, b'{', Some(Ndjson)),
-            (Label::Json, Dialect::Ollama, false, b'{', Some(Document)),
-            (Label::Ndjson, Dialect::OpenAiChat, true, b'{', Some(Ndjson)),
+        let (chat, gemini, ollama) = (Dialect::OpenAiChat, Dialect::GeminiGenerateContent, Dialect::Ollama);
+        for (label, dialect, stream, text, expected) in [
+            (Label::Other, chat, true, "data: {}", Some(Sse)),
+            (Label::Other, chat, true, ": hi", Some(Sse)),
+            (Label::Html, chat, true, "data: {}", Some(Sse)),
+            (Label::Json, chat, true, "event: ping", Some(Sse)),
+            (Label::Other, chat, true, "{", Some(Document)),
+            (Label::Json, chat, true, "{", Some(Document)),
+            (Label::Json, chat, false, "{", Some(Document)),
+            (Label::Json, chat, true, "null", Some(Document)),
+            (Label::Other, chat, true, "error: {}", Some(Sse)),
+            (Label::Html, chat, true, "denied", None),
+            (Label::Other, chat, true, "<html>", None),
+            (Label::Json, gemini, true, "[", Some(JsonArray)),
+            (Label::Json, gemini, false, "[", Some(Document)),
+            (Label::Json, gemini, true, "{", Some(Document)),
+            (Label::Ndjson, ollama, true, "{", Some(Ndjson)),
+            (Label::Json, ollama, true, "{", Some(Ndjson)),
+            (Label::Json, ollama, false, "{", Some(Document)),
+            (Label::Ndjson, chat, true, "{", Some(Ndjson)),
         ] {
+            let expected = expected.map_or(Sniffed::NoReply, Sniffed::Framing);
             assert_eq!(
-                framing(label, dialect, stream, byte),
+                sniff(label, dialect, stream, text.as_bytes()),
                 expected,
-                "{label:?} {dialect:?} {stream} {:?}",
-                char::from(byte)
+                "{label:?} {dialect:?} {stream} {text}"
             );
         }
     }
 
     #[test]
-    fn space_and_one_byte_order_mark_say_nothing() {
-        for (text, expected) in [
-            (&b""[..], None),
-            (b" \r\n\n", None),
-            (b"\n\n{", Some(b'{')),
-            (b"\xef", None),
-            (b"\xef\xbb", None),
-            (b"\xef\xbb\xbf", None),
-            (b"\xef\xbb\xbfdata", Some(b'd')),
-        ] {
-            assert_eq!(telling_byte(text), expected, "{text:?}");
+    fn what_tells_nothing_yet_is_waited_for() {
+        let sniffed = |text| sniff(Label::Html, Dialect::OpenAiChat, true, text);
+        for text in
+            [&b""[..], b" \r\n\n", b"\xef", b"\xef\xbb", b"\xef\xbb\xbf", b"\n\nd", b"\xef\xbb\xbfdat", b"even", b"i"]
+        {
+            assert_eq!(sniffed(text), Sniffed::Undecided, "{text:?}");
         }
+        assert_eq!(sniffed(b"\xef\xbb\xbfdata:"), Sniffed::Framing(Framing::Sse));
+        assert_eq!(sniffed(b"\n\n{"), Sniffed::NoReply, "the label counts where the text is no event stream");
     }
 
     #[test]

@@ -178,6 +178,14 @@ async fn streams_end_as_their_dialect_says() {
             Some((K::Truncated, After)),
             Ending::Truncated,
         ),
+        (
+            "half an event behind the finish",
+            vec![ROLE, TEXT, STOP, "data: {\"choices\":[],\"usage\":{\"prompt_tok"],
+            None,
+            [ROLE, TEXT, STOP].concat(),
+            None,
+            Ending::Complete,
+        ),
         ("a page", vec!["<html>Blocked</html>"], None, String::new(), Some((K::NotModelReply, Before)), Ending::Failed),
         (
             "a bare error",
@@ -360,6 +368,41 @@ async fn without_a_call_and_on_error_statuses_the_body_passes_unread() {
     let response = service.oneshot(request_in(stanchion_core::Context::default())).await.unwrap();
     assert!(response.extensions().get::<StreamRecord>().is_none());
     assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "busy");
+}
+
+#[tokio::test]
+async fn a_choice_that_begins_after_a_finish_takes_the_finish_back() {
+    let second = "data: {\"choices\":[{\"index\":1,\"delta\":{\"content\":\"b\"}}]}\n\n";
+    let (response, record) =
+        observed(ObserveLayer::new(), chat(), SSE, ScriptedBody::frames([TEXT, STOP, second])).await;
+    let mut body = response.into_body();
+    for finished in [false, true, false] {
+        body.frame().await.unwrap().unwrap();
+        assert_eq!(record.finished(), finished);
+    }
+    assert_eq!(body.frame().await.unwrap().unwrap_err().kind(), FailureKind::Truncated);
+}
+
+#[tokio::test]
+async fn a_stream_promises_no_length() {
+    let whole = [ROLE, TEXT, STOP, DONE].concat();
+    let (a, b) = whole.split_at(ROLE.len() + 20);
+    for chunks in [vec![a, b], vec![TEXT], vec![]] {
+        let (response, _) = observed(
+            ObserveLayer::new(),
+            chat(),
+            SSE,
+            ScriptedBody::frames(chunks.iter().map(|chunk| Bytes::copy_from_slice(chunk.as_bytes()))).exact_size(),
+        )
+        .await;
+        let mut body = response.into_body();
+        loop {
+            assert_eq!(body.size_hint().upper(), None, "an error may follow");
+            if body.frame().await.is_none_or(|frame| frame.is_err()) {
+                break;
+            }
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

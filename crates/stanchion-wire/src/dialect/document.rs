@@ -7,7 +7,7 @@ use stanchion_core::{Dialect, Failure, FailureKind, FinishReason, Phase};
 
 use super::{
     FrameClass, Reading, anthropic, finish_fault, gemini, has_error, is_filled, ollama, openai_chat, openai_responses,
-    usage,
+    parse_leniently, usage,
 };
 use crate::error;
 
@@ -22,7 +22,7 @@ pub fn read_document(dialect: Dialect, document: &[u8]) -> Reading {
         Some(b'<') => return fault(FailureKind::NotModelReply),
         Some(_) => {}
     }
-    let Ok(value) = serde_json::from_slice::<Value>(text) else { return fault(FailureKind::MalformedReply) };
+    let Some(value) = parse_leniently(text) else { return fault(FailureKind::MalformedReply) };
     if (has_error(None, &value) || value.get("object").is_none() && value.get("code").is_some())
         && let Some(failure) = error::in_band(dialect, None, text, None, SystemTime::now())
     {

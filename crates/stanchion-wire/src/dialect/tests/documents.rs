@@ -1,6 +1,13 @@
 use super::*;
 
 #[test]
+fn broken_utf8_in_a_whole_reply_is_read_around() {
+    let mut document = br#"{"choices":[{"message":{"content":""#.to_vec();
+    document.extend_from_slice(b"\xff\"},\"finish_reason\":\"stop\"}]}");
+    assert!(read_document(Chat, &document).output);
+}
+
+#[test]
 fn whole_replies_are_judged_before_anyone_sees_them() {
     for (dialect, document, expected) in [
         (
