@@ -9,9 +9,9 @@
 //! 4. The table of statuses. Words of an outage ("overloaded") count only under 5xx, 429 and in band: a 400 may quote
 //!    the prompt.
 //!
-//! Sources: wire §1.8 for the order, cp §5.2 and os §6.1 beside it ("wire" is the providers' status and code tables, "cp"
-//! the control plane, "os" the comparison of systems). Where they differ, the stricter one holds: neither overflow nor
-//! quota is ever asked again. The tables name their own.
+//! Sources: wire §1.8 for the order, cp §5.2 and os §6.1 beside it ("wire" is the providers' status and code tables,
+//! "cp" the control plane, "os" the comparison of systems). Where they differ, the stricter one holds: neither overflow
+//! nor quota is ever asked again. The tables name their own.
 //!
 //! The first two are terminal whatever the status. Whether a status may be asked again after all (`x-should-retry`) is
 //! noted beside the kind and judged by [`Disposition`](stanchion_core::Disposition).

@@ -20,7 +20,7 @@ pub(super) fn check(text: &str, environment: &dyn Fn(&str) -> Option<String>) ->
     let file: file::File = toml::from_str(text).map_err(|error| {
         let place = error.span().map(|span| locate(text, span));
         let is_secret =
-            place.as_ref().is_some_and(|place| place.key.ends_with(".key") || place.key.ends_with(".api_key"));
+            place.as_ref().is_some_and(|place| matches!(place.key.rsplit('.').next(), Some("key" | "api_key")));
         // The parser quotes what it found: never a secret.
         let reason = if is_secret {
             "must be a string in quotes".to_owned()
@@ -70,6 +70,10 @@ fn commit(own: &file::Commit, defaults: &file::Commit) -> CommitLayer {
         None => layer,
     }
 }
+
+/// What belongs to the connection, and is set by whoever makes it.
+const CONNECTION_HEADERS: [&str; 8] =
+    ["host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "keep-alive"];
 
 struct Checker<'a> {
     text: &'a str,
@@ -245,10 +249,8 @@ impl Checker<'_> {
             }
             candidate = candidate.with_credential(secret);
         }
-        const OURS: [&str; 8] =
-            ["host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "keep-alive"];
         for (header, value) in &provider.headers {
-            if OURS.contains(&header.to_ascii_lowercase().as_str()) {
+            if CONNECTION_HEADERS.contains(&header.to_ascii_lowercase().as_str()) {
                 self.complain(value.span(), format!("{header:?} belongs to the connection and cannot be set"));
             }
             match (HeaderName::try_from(header.as_str()), HeaderValue::from_str(value.get_ref())) {

@@ -90,11 +90,12 @@ impl Reply {
                 };
                 match sniff::sniff(self.label, self.dialect, self.stream, &chunk) {
                     Sniffed::Framing(framing) => self.begin(framing, chunk),
-                    Sniffed::NoReply => self.fault = Some(before_output(FailureKind::NotModelReply)),
                     Sniffed::Undecided if chunk.len() < MAX_UNDECIDED => {
                         self.form = Form::Unknown(BytesMut::from(&chunk[..]));
                     }
-                    Sniffed::Undecided => self.fault = Some(before_output(FailureKind::NotModelReply)),
+                    Sniffed::Undecided | Sniffed::NoReply => {
+                        self.fault = Some(before_output(FailureKind::NotModelReply));
+                    }
                 }
             }
         }
