@@ -1,4 +1,4 @@
-//! Chat Completions: a role, the parts of the message, the finish, the usage, `[DONE]`.
+//! Chat Completions: a role, the parts of the message, the finish with the usage, `[DONE]`.
 
 use serde_json::value::RawValue;
 
@@ -7,17 +7,20 @@ use crate::error::object::Object;
 
 pub(super) fn stream(reply: &Object<'_>) -> Option<String> {
     let choices = reply.array("choices").filter(|choices| !choices.is_empty())?;
-    let mut stream = String::new();
+    let mut bodies = Vec::new();
     for (index, choice) in choices.into_iter().enumerate() {
         let choice = Object::from_raw(choice)?;
         let message = choice.object("message")?;
         let index = choice.scalar("index").unwrap_or_else(|| index.to_string());
         for part in parts(&choice, &message) {
-            chunk(&mut stream, reply, &object([("index", index.as_str())].into_iter().chain(part.members())), None);
+            bodies.push(object([("index", index.as_str())].into_iter().chain(part.members())));
         }
     }
-    if let Some(usage) = reply.get("usage") {
-        chunk(&mut stream, reply, "", Some(usage));
+    let mut stream = String::new();
+    let last = bodies.len() - 1;
+    for (number, body) in bodies.iter().enumerate() {
+        // With the last finish and not by itself: who did not ask for a chunk without choices may not expect one.
+        chunk(&mut stream, reply, body, reply.get("usage").filter(|_| number == last));
     }
     stream.push_str("data: [DONE]\n\n");
     Some(stream)
