@@ -169,7 +169,7 @@ async fn every_frame_leaves_the_moment_it_comes_and_nobody_is_told_to_hold_it_ba
     assert_eq!(times, [1000, 1000, 1007, 2007, 2008]);
     assert_eq!(outcome.pieces[0].1, steps[0].bytes());
     assert_eq!(outcome.header("content-type"), Some("text/event-stream"));
-    assert_eq!(outcome.header("cache-control"), Some("no-cache"));
+    assert_eq!(outcome.header("cache-control"), Some("no-cache, no-transform"));
     assert_eq!(outcome.header("x-accel-buffering"), Some("no"));
     assert_eq!((outcome.header("content-length"), outcome.header("content-encoding")), (None, None));
 }
