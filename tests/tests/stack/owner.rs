@@ -1,7 +1,7 @@
 use std::{convert::Infallible, time::Duration};
 
 use stanchion::{
-    core::{Context, FailureKind, RecoveryMode},
+    core::{FailureKind, RecoveryMode},
     retry::{RetryLayer, RetryPolicy},
 };
 use stanchion_faults::scenario::Script;
@@ -147,6 +147,4 @@ async fn every_attempt_sends_the_same_bytes() {
     assert!(seen.iter().all(|other| (&other.body, &other.headers) == (&seen[0].body, &seen[0].headers)), "{seen:?}");
     let expected = r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"Hello?"}]}"#;
     assert_eq!(seen[0].body, expected);
-    let context = Context::default();
-    assert_eq!(context.attempts(), 0);
 }
