@@ -21,6 +21,8 @@ pub(crate) enum CollectError {
     TooLarge,
     /// The other side broke off.
     Broken,
+    /// Nothing more came for too long.
+    Stalled,
 }
 
 impl Collected {

@@ -3,6 +3,7 @@ use std::{
     future::Future,
     pin::Pin,
     task::{Context as TaskContext, Poll, ready},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -14,6 +15,7 @@ use stanchion_core::{
     Call, CommitPolicy, Context, Dialect, DispositionRules, Failure, Framing, Selected, StreamRecord,
 };
 use stanchion_wire::{render, request as wire_request, synthesize};
+use tokio::time::{Sleep, sleep};
 use tower_service::Service;
 
 use crate::{
@@ -39,6 +41,8 @@ pin_project! {
 
 struct Settings {
     max_request_bytes: usize,
+    upload_idle: Duration,
+    array: bool,
     rules: DispositionRules,
     dialect: Dialect,
     context: Context,
@@ -54,6 +58,10 @@ pin_project! {
             #[pin]
             body: B,
             collected: Collected,
+            // Armed only while the client keeps us waiting; starts anew with every piece.
+            #[pin]
+            idle: Option<Sleep>,
+            pieces_end: usize,
             head: Option<request::Parts>,
             route: Option<wire_request::Route>,
             service: Option<S>,
@@ -84,8 +92,17 @@ where
         let context = head.extensions.get().cloned().unwrap_or_else(|| identity::context(&head.headers, layer));
         let route = wire_request::route(head.uri.path());
         let dialect = route.as_ref().map_or(Dialect::OpenAiChat, |route| route.dialect);
-        let settings =
-            Settings { max_request_bytes: layer.max_request_bytes, rules: layer.rules, dialect, context, commit };
+        // Gemini streams one JSON array unless it is asked for events.
+        let events = head.uri.query().is_some_and(|query| query.split('&').any(|pair| pair == "alt=sse"));
+        let settings = Settings {
+            max_request_bytes: layer.max_request_bytes,
+            upload_idle: layer.upload_idle,
+            array: dialect == Dialect::GeminiGenerateContent && !events,
+            rules: layer.rules,
+            dialect,
+            context,
+            commit,
+        };
         let state = match route {
             None => {
                 let text = format!("nothing is served at {} {}", head.method, head.uri.path());
@@ -103,6 +120,8 @@ where
             Some(route) => State::Collecting {
                 body,
                 collected: Collected::default(),
+                idle: None,
+                pieces_end: 0,
                 head: Some(head),
                 route: Some(route),
                 service: Some(service),
@@ -132,8 +151,19 @@ where
                     let response = response.take().expect("polled after it was ready");
                     return Poll::Ready(Ok(response.map(EdgeBody::whole)));
                 }
-                StateProjection::Collecting { body, collected, head, route, service } => {
-                    match ready!(collected.poll(body, settings.max_request_bytes, cx)) {
+                StateProjection::Collecting { body, collected, mut idle, pieces_end, head, route, service } => {
+                    let outcome = match collected.poll(body, settings.max_request_bytes, cx) {
+                        Poll::Ready(outcome) => outcome,
+                        Poll::Pending => {
+                            if idle.is_none() || *pieces_end != collected.len() {
+                                *pieces_end = collected.len();
+                                idle.set(Some(sleep(settings.upload_idle)));
+                            }
+                            ready!(idle.as_pin_mut().expect("just armed").poll(cx));
+                            Err(CollectError::Stalled)
+                        }
+                    };
+                    match outcome {
                         Ok(bytes) => {
                             let (head, route) = (head.take().expect("taken once"), route.take().expect("taken once"));
                             match settings.prepare(head, route, bytes) {
@@ -185,8 +215,8 @@ where
                     let bytes = match synthesize::stream(settings.dialect, &document) {
                         Some(stream) => {
                             head.headers.remove(header::CONTENT_LENGTH);
-                            head.headers.insert(header::CONTENT_TYPE, stream_type(settings.dialect));
-                            stream
+                            head.headers.insert(header::CONTENT_TYPE, settings.stream_type());
+                            if settings.array { as_array(document) } else { stream }
                         }
                         None => document,
                     };
@@ -222,6 +252,14 @@ impl Settings {
         Ok(Request::from_parts(head, Full::new(body)))
     }
 
+    fn stream_type(&self) -> HeaderValue {
+        HeaderValue::from_static(match self.dialect {
+            _ if self.array => "application/json",
+            Dialect::Ollama => "application/x-ndjson",
+            _ => "text/event-stream",
+        })
+    }
+
     fn refuse(&self, error: &CollectError) -> Response<Bytes> {
         match error {
             CollectError::TooLarge => {
@@ -232,6 +270,13 @@ impl Settings {
                 let mut response =
                     render::local_error(self.dialect, StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", &text);
                 // The rest of the body is not read.
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+                response
+            }
+            CollectError::Stalled => {
+                let text = format!("the request body paused for more than {:?}", self.upload_idle);
+                let mut response =
+                    render::local_error(self.dialect, StatusCode::REQUEST_TIMEOUT, "request_timeout", &text);
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
                 response
             }
@@ -279,8 +324,12 @@ fn insert_missing(headers: &mut HeaderMap, name: header::HeaderName, value: &'st
     headers.entry(name).or_insert(HeaderValue::from_static(value));
 }
 
-fn stream_type(dialect: Dialect) -> HeaderValue {
-    HeaderValue::from_static(if dialect == Dialect::Ollama { "application/x-ndjson" } else { "text/event-stream" })
+/// One document as the array that a stream of Gemini's is without `alt=sse`.
+fn as_array(document: Bytes) -> Bytes {
+    if document.trim_ascii_start().starts_with(b"[") {
+        return document;
+    }
+    [b"[", &document[..], b"]"].concat().into()
 }
 
 impl<S, B, R> std::fmt::Debug for EdgeFuture<S, B, R>

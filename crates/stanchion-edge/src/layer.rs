@@ -1,4 +1,4 @@
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use stanchion_core::{DispositionRules, Observer};
 use tower_layer::Layer;
@@ -9,6 +9,7 @@ use crate::Edge;
 #[derive(Clone)]
 pub struct EdgeLayer {
     pub(crate) max_request_bytes: usize,
+    pub(crate) upload_idle: Duration,
     pub(crate) identity_headers: bool,
     pub(crate) observer: Option<Arc<dyn Observer>>,
     pub(crate) rules: DispositionRules,
@@ -19,6 +20,7 @@ impl EdgeLayer {
     pub fn new() -> Self {
         Self {
             max_request_bytes: 32 * 1024 * 1024,
+            upload_idle: Duration::from_secs(30),
             identity_headers: true,
             observer: None,
             rules: DispositionRules::default(),
@@ -29,6 +31,13 @@ impl EdgeLayer {
     #[must_use]
     pub fn max_request_bytes(mut self, bytes: usize) -> Self {
         self.max_request_bytes = bytes;
+        self
+    }
+
+    /// How long a request body may pause between two of its pieces. Default 30 s; then the answer is a 408.
+    #[must_use]
+    pub fn upload_idle(mut self, limit: Duration) -> Self {
+        self.upload_idle = limit;
         self
     }
 

@@ -151,6 +151,45 @@ async fn a_body_beyond_the_ceiling_is_never_held() {
     assert_eq!(drops.load(Ordering::SeqCst), 1);
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_upload_that_pauses_is_not_waited_for_without_end() {
+    let s = std::time::Duration::from_secs;
+    let whole = r#"{"model":"m"}"#;
+    let (a, b) = whole.split_at(5);
+    for (pauses, status, after) in [([29, 29], 200, 58), ([29, 31], 408, 59), ([31, 0], 408, 30)] {
+        let body = ScriptedBody::new([
+            Step::Delay(s(pauses[0])),
+            Step::Data(a.into()),
+            Step::Delay(s(pauses[1])),
+            Step::Data(b.into()),
+        ]);
+        let request = Request::post("/v1/messages").body(body).unwrap();
+        let answer = |_: Request<Full<Bytes>>| async { Ok::<_, Failure>(Response::new(ScriptedBody::frames(["x"]))) };
+        let start = tokio::time::Instant::now();
+        let response = EdgeLayer::new().layer(service_fn(answer)).oneshot(request).await.unwrap();
+        assert_eq!((response.status().as_u16(), start.elapsed()), (status, s(after)), "{pauses:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_whole_reply_of_gemini_is_an_array_unless_events_were_asked_for() {
+    let document = r#"{"candidates":[{"content":{"parts":[{"text":"Hi"}]},"finishReason":"STOP"}]}"#;
+    let path = "/v1beta/models/m:streamGenerateContent";
+    for (query, kind, expected) in [
+        ("", "application/json", format!("[{document}]")),
+        ("?alt=sse", "text/event-stream", format!("data: {document}\r\n\r\n")),
+    ] {
+        let answer = streaming(Framing::Document, vec![Step::Data(document.into())]);
+        let whole = move |request| {
+            let mut response = answer(request)?;
+            *response.body_mut() = ScriptedBody::frames([document]).exact_size();
+            Ok(response)
+        };
+        let (head, body) = asked(EdgeLayer::new(), post(&format!("{path}{query}"), r#"{"contents":[]}"#), whole).await;
+        assert_eq!((header(&head, "content-type"), body.unwrap()), (Some(kind), Bytes::from(expected)));
+    }
+}
+
 #[tokio::test]
 async fn failures_are_errors_of_the_dialect() {
     for (path, kind, status, pointer, value) in [
