@@ -197,16 +197,20 @@ impl StreamReader {
 
     /// What a scan can tell for sure: a plain delta with output. `None` sends the frame to the parser.
     fn scan(&mut self, event: Option<&[u8]>, data: &[u8]) -> Option<FrameClass> {
-        let class = match self.dialect {
-            Dialect::OpenAiChat => openai_chat::scan(data)?,
-            Dialect::OpenAiResponses => openai_responses::scan(data)?,
-            Dialect::AnthropicMessages => anthropic::scan(event, data)?,
-            _ => return None,
-        };
-        if self.dialect == Dialect::OpenAiChat {
-            self.state.open(0);
+        if event == Some(b"error") {
+            return None;
         }
-        Some(class)
+        match self.dialect {
+            Dialect::OpenAiChat => {
+                self.state.open(openai_chat::scan(data)?);
+                Some(FrameClass::Output)
+            }
+            Dialect::OpenAiResponses => openai_responses::scan(data),
+            Dialect::AnthropicMessages => anthropic::scan(event, data),
+            Dialect::Ollama => ollama::scan(data),
+            // Every chunk of Gemini's repeats the usage: all of them matter.
+            _ => None,
+        }
     }
 
     /// The full reading, which defines what a frame means.

@@ -3,7 +3,45 @@
 use serde_json::Value;
 use stanchion_core::FinishReason;
 
-use super::{FrameClass, Reading, State, is_filled, usage};
+use super::{FrameClass, Reading, State, is_filled, scan::Cursor, usage};
+
+/// Knows a line that is not the last, has text, and has nothing but plain members.
+pub(super) fn scan(line: &[u8]) -> Option<FrameClass> {
+    let mut cursor = Cursor::new(line, 0);
+    let mut output = false;
+    cursor.eat(b"{")?;
+    loop {
+        match cursor.key()? {
+            b"model" | b"created_at" => {
+                cursor.string()?;
+            }
+            b"response" | b"thinking" => output |= !cursor.string()?.0.is_empty(),
+            b"done" => cursor.eat(b"false")?,
+            b"message" => {
+                cursor.eat(b"{")?;
+                loop {
+                    let key = cursor.key()?;
+                    let filled = !cursor.string()?.0.is_empty();
+                    match key {
+                        b"role" => {}
+                        b"content" | b"thinking" => output |= filled,
+                        _ => return None,
+                    }
+                    if cursor.eat(b",").is_none() {
+                        break;
+                    }
+                }
+                cursor.eat(b"}")?;
+            }
+            _ => return None,
+        }
+        if cursor.eat(b",").is_none() {
+            break;
+        }
+    }
+    cursor.eat(b"}")?;
+    (output && cursor.at() == line.len()).then_some(FrameClass::Output)
+}
 
 pub(super) fn parse(state: &mut State, line: &Value) -> Reading {
     let mut reading = Reading::of(FrameClass::Meta);

@@ -15,8 +15,9 @@ static ERROR: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"error\"
 static GROQ: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"x_groq\""));
 static INDEX: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"index\""));
 
-/// Knows a chunk of choice 0 whose delta has text and that says nothing else: no error, no finish, no usage.
-pub(super) fn scan(data: &[u8]) -> Option<FrameClass> {
+/// Knows a chunk of one choice whose delta has text or a piece of a tool call and that says nothing else: no error, no finish, no
+/// usage. Says which choice it is.
+pub(super) fn scan(data: &[u8]) -> Option<u64> {
     if data.first() != Some(&b'{') || data.last() != Some(&b'}') {
         return None;
     }
@@ -24,32 +25,93 @@ pub(super) fn scan(data: &[u8]) -> Option<FrameClass> {
     let mut cursor = Cursor::new(data, delta + DELTA.needle().len());
     cursor.eat(b":")?;
     cursor.eat(b"{")?;
-    let (text_from, text_to) = loop {
+    let (output_from, output_to) = loop {
         let key = cursor.key()?;
         let mut ahead = cursor;
-        let text = if ahead.eat(b"null").is_some() { None } else { Some(ahead.string()?.0) };
-        match key {
-            b"content" | b"reasoning_content" | b"reasoning" | b"refusal" => {
-                if let Some(text) = text.filter(|text| !text.is_empty()) {
-                    break (ahead.at() - 1 - text.len(), ahead.at());
-                }
+        let filled = match key {
+            b"tool_calls" => tool_call(&mut ahead)?,
+            b"role" | b"content" | b"reasoning_content" | b"reasoning" | b"refusal" => {
+                text(&mut ahead)? && key != b"role"
             }
-            b"role" => {}
             _ => return None,
+        };
+        if filled {
+            break (cursor.at(), ahead.at());
         }
         cursor = ahead;
         cursor.eat(b",")?;
     };
-    // Outside of the text: anything but nulls sends the frame to the parser, and so does any escape, which could hide a key.
-    let plain = [&data[..text_from], &data[text_to..]].into_iter().all(|part| {
+    // Outside of the output: anything but nulls sends the frame to the parser, and so does any escape, which could hide a key.
+    let outside = [&data[..output_from], &data[output_to..]];
+    let plain = outside.into_iter().all(|part| {
         memchr(b'\\', part).is_none()
             && ERROR.find(part).is_none()
             && GROQ.find(part).is_none()
             && every_value_is(&FINISH, part, b"null")
             && every_value_is(&USAGE, part, b"null")
-            && every_value_is(&INDEX, part, b"0")
     });
-    plain.then_some(FrameClass::Output)
+    // One delta, so that the index is its own.
+    let alone = DELTA.find(outside[1]).is_none();
+    if plain && alone { only_index(outside) } else { None }
+}
+
+/// Moves over a string or a null; whether there is any text in it.
+fn text(cursor: &mut Cursor<'_>) -> Option<bool> {
+    if cursor.eat(b"null").is_some() {
+        return Some(false);
+    }
+    Some(!cursor.string()?.0.is_empty())
+}
+
+/// Moves over a list of one plain tool call; whether it tells a name or a piece of its arguments.
+fn tool_call(cursor: &mut Cursor<'_>) -> Option<bool> {
+    cursor.eat(b"[")?;
+    cursor.eat(b"{")?;
+    let mut told = false;
+    loop {
+        match cursor.key()? {
+            b"index" => {
+                cursor.number()?;
+            }
+            b"id" | b"type" => {
+                text(cursor)?;
+            }
+            b"function" => {
+                cursor.eat(b"{")?;
+                loop {
+                    match cursor.key()? {
+                        b"name" | b"arguments" => told |= text(cursor)?,
+                        _ => return None,
+                    }
+                    if cursor.eat(b",").is_none() {
+                        break;
+                    }
+                }
+                cursor.eat(b"}")?;
+            }
+            _ => return None,
+        }
+        if cursor.eat(b",").is_none() {
+            break;
+        }
+    }
+    cursor.eat(b"}")?;
+    cursor.eat(b"]")?;
+    Some(told)
+}
+
+/// The index of the one choice; 0 if none is given. With more than one index a parser has to tell whose they are.
+fn only_index(parts: [&[u8]; 2]) -> Option<u64> {
+    let mut found = parts.into_iter().flat_map(|part| INDEX.find_iter(part).map(move |at| (part, at)));
+    let Some((part, at)) = found.next() else { return Some(0) };
+    let mut cursor = Cursor::new(part, at + INDEX.needle().len());
+    cursor.eat(b":")?;
+    let index = cursor.number()?;
+    let ends = matches!(part.get(cursor.at()), Some(b',' | b'}' | b' '));
+    // Another number than 0 has to be the choice's own, which stands at its very front.
+    let before = part[..at].trim_ascii_end().strip_suffix(b"{").unwrap_or_default();
+    let own = index == 0 || before.trim_ascii_end().ends_with(b"[");
+    (found.next().is_none() && ends && own).then_some(index)
 }
 
 /// Whether each occurrence of a key has exactly this plain value.

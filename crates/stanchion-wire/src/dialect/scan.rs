@@ -48,6 +48,15 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Moves over a plain whole number and the space before it.
+    pub(super) fn number(&mut self) -> Option<u64> {
+        self.skip_space();
+        let digits = self.text[self.at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let number = std::str::from_utf8(&self.text[self.at..self.at + digits]).ok()?.parse().ok()?;
+        self.at += digits;
+        Some(number)
+    }
+
     /// The key of the next member, if it is plain.
     pub(super) fn key(&mut self) -> Option<&'a [u8]> {
         let (key, escapes) = self.string()?;

@@ -1,7 +1,7 @@
 //! The scan and the parse agree on every frame, plain or strange.
 
 use proptest::prelude::*;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::*;
 
@@ -183,10 +183,15 @@ fn meaning(reading: &Reading) -> Meaning {
 }
 
 fn agrees(dialect: Dialect, data: &str) -> Result<(), TestCaseError> {
-    let mut scanning = StreamReader::new(dialect);
-    let Some(class) = scanning.scan(None, data.as_bytes()) else { return Ok(()) };
-    let parsed = StreamReader::new(dialect).parse(None, data.as_bytes());
-    prop_assert_eq!(meaning(&Reading::of(class)), meaning(&parsed), "{}", data);
+    for event in [None, Some(&b"error"[..])] {
+        let (mut scanning, mut parsing) = (StreamReader::new(dialect), StreamReader::new(dialect));
+        let Some(class) = scanning.scan(event, data.as_bytes()) else { continue };
+        let parsed = parsing.parse(event, data.as_bytes());
+        prop_assert_eq!(meaning(&Reading::of(class)), meaning(&parsed), "{:?} {}", event, data);
+        if dialect == Chat {
+            prop_assert_eq!(scanning.state.opened, parsing.state.opened, "{}", data);
+        }
+    }
     Ok(())
 }
 
@@ -215,6 +220,13 @@ proptest! {
     }
 
     #[test]
+    fn on_ollama_lines(text in text(), key in prop::sample::select(vec!["content", "thinking", "images", "role"]), done in any::<bool>(), more in maybe(extra())) {
+        let mut top = vec!["\"model\":\"m\"".to_owned(), format!("\"message\":{{\"role\":\"assistant\",\"{key}\":{}}}", Value::from(text)), format!("\"done\":{done}")];
+        top.extend(more.map(|(key, value)| format!("\"{key}\":{value}")));
+        agrees(Ollama, &format!("{{{}}}", top.join(",")))?;
+    }
+
+    #[test]
     fn on_any_text(data in "[{}\\[\\]\",:a-z\\\\ ]{0,80}") {
         for dialect in [Chat, Anthropic, Responses, Gemini, Ollama] {
             agrees(dialect, &data)?;
@@ -238,6 +250,15 @@ fn plain_deltas_are_known_by_a_scan() {
             Chat,
             r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":null,"reasoning_content":"hm"},"finish_reason":null}],"obfuscation":"Zk"}"#,
         ),
+        (
+            Chat,
+            r#"{"id":"c1","choices":[{"index":2,"delta":{"tool_calls":[{"index":3,"id":"c","type":"function","function":{"name":null,"arguments":"{\"p\":"}}]},"finish_reason":null}],"usage":null}"#,
+        ),
+        (
+            Ollama,
+            r#"{"model":"m","created_at":"2026-01-01T00:00:00Z","message":{"role":"assistant","content":"Hi"},"done":false}"#,
+        ),
+        (Ollama, r#"{"model":"m","response":"Hi","done":false}"#),
         (Anthropic, r#"{"type":"content_block_delta","index":12,"delta":{"type":"text_delta","text":"Hello"}}"#),
         (
             Anthropic,
@@ -254,11 +275,12 @@ fn plain_deltas_are_known_by_a_scan() {
 
 #[test]
 fn what_could_be_more_than_a_delta_is_parsed() {
-    let mut members = Map::new();
-    members.insert("x".into(), Value::Null);
     for data in [
         r#"{"choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":"stop"}]}"#,
-        r#"{"choices":[{"index":1,"delta":{"content":"Hi"},"finish_reason":null}]}"#,
+        r#"{"choices":[{"index":0,"delta":{"content":"Hi"}},{"index":1,"delta":{"content":"Hi"}}]}"#,
+        r#"{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":""}}]}}]}"#,
+        r#"{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0},{"index":1,"function":{"name":"ls"}}]}}]}"#,
+        r#"{"choices":[{"index":1e0,"delta":{"content":"Hi"}}]}"#,
         r#"{"choices":[{"index":0,"delta":{"content":"Hi"}}],"usage":{"prompt_tokens":1}}"#,
         r#"{"choices":[{"index":0,"delta":{"content":"Hi"}}],"error":{"message":"x"}}"#,
         r#"{"choices":[{"index":0,"delta":{"content":"Hi"}}],"err\u006fr":{"message":"x"}}"#,
