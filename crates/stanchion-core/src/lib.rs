@@ -34,6 +34,7 @@ mod disposition;
 mod event;
 mod failure;
 mod failure_domain;
+mod failure_kind;
 pub mod hint;
 mod record;
 mod recovery;
@@ -49,8 +50,9 @@ pub use event::{
     AttemptPhase, Event, FallbackEvent, FrameEvent, FrameFault, HoldEvent, ProviderAttempt, ProviderRetry,
     ProviderStall, RetryPhase, StallPhase,
 };
-pub use failure::{BoxError, Failure, FailureKind, Phase, ProviderReply};
+pub use failure::{BoxError, Failure, ProviderReply};
 pub use failure_domain::{DomainScope, DomainSecret, FailureDomain};
+pub use failure_kind::{FailureKind, Phase};
 pub use hint::{HintSource, HintSources, RetryHint};
 pub use record::{Ending, StreamRecord, StreamRecorder};
 pub use recovery::{RecoveryBudget, RecoveryMode};

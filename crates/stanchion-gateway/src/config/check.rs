@@ -8,12 +8,14 @@ use stanchion::{
     deadline::AttemptLimits,
     retry::RetryPolicy,
     stream::{CommitLayer, CommitWindow, Malformed},
+    wire::frame::FrameDecoder,
 };
 use toml::Spanned;
 
 use super::{
     CONNECT, Complaint, Config, MAX_REQUEST_BYTES, Model, StreamSettings, file,
     locate::{Place, locate},
+    value::Bytes,
 };
 
 pub(super) fn check(text: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result<Config, Vec<Complaint>> {
@@ -42,6 +44,12 @@ pub(super) fn check(text: &str, environment: &dyn Fn(&str) -> Option<String>) ->
     // A provider is looked at for every candidate that uses it.
     checker.complaints.dedup();
     Err(checker.complaints)
+}
+
+/// A model's own key over the default.
+#[expect(clippy::ref_option, reason = "fields, as they stand in the file")]
+fn picked<'a, T>(own: &'a Option<Spanned<T>>, default: &'a Option<Spanned<T>>) -> Option<&'a Spanned<T>> {
+    own.as_ref().or(default.as_ref())
 }
 
 /// The commit layer of a model: its own keys over the defaults.
@@ -129,7 +137,7 @@ impl Checker<'_> {
         }
         Config {
             listen,
-            max_request_bytes: file.server.max_request_bytes.map_or(MAX_REQUEST_BYTES, |bytes| bytes.0),
+            max_request_bytes: self.size(file.server.max_request_bytes.as_ref(), MAX_REQUEST_BYTES),
             client_keys,
             models,
         }
@@ -162,52 +170,21 @@ impl Checker<'_> {
             })
             .collect();
         let defaults = &file.defaults;
-        let pick = |own: &Option<super::value::Span>, default: &Option<super::value::Span>| {
-            own.or(*default).map(|span| span.0)
-        };
-        let mut limits = AttemptLimits::builder();
-        if let Some(total) = pick(&model.timeouts.total, &defaults.timeouts.total) {
-            limits = limits.total(total);
-        }
-        if let Some(first_output) = pick(&model.timeouts.first_output, &defaults.timeouts.first_output) {
-            limits = limits.first_output(first_output);
-        }
-        if let Some(idle) = pick(&model.timeouts.idle, &defaults.timeouts.idle) {
-            limits = limits.idle(idle);
-        }
-        if let Some(after) = pick(&model.timeouts.stall_warning, &defaults.timeouts.stall_warning) {
-            limits = limits.stall_warning(after);
-        }
-        let limits = limits.build().unwrap_or_else(|error| {
-            self.complain(spanned.span(), error.to_string());
-            AttemptLimits::default()
-        });
         let mut rules = DispositionRules::default();
         for class in model.fallback.on.as_ref().or(defaults.fallback.on.as_ref()).into_iter().flatten() {
             rules = rules.with_fallback_on(*class);
         }
-        let mut retry = RetryPolicy::builder().rules(rules);
-        if let Some(max_retries) = model.retry.max_retries.or(defaults.retry.max_retries) {
-            retry = retry.max_retries(max_retries);
+        let connect = picked(&model.timeouts.connect, &defaults.timeouts.connect);
+        if let Some(connect) = connect.filter(|connect| connect.get_ref().0.is_zero()) {
+            self.complain(connect.span(), "no connection is made in no time: write a limit such as \"10s\"");
         }
-        if let Some(base) = pick(&model.retry.base, &defaults.retry.base) {
-            retry = retry.base(base);
-        }
-        if let Some(cap) = pick(&model.retry.cap, &defaults.retry.cap) {
-            retry = retry.cap(cap);
-        }
-        if let Some(hint_cap) = pick(&model.retry.hint_cap, &defaults.retry.hint_cap) {
-            retry = retry.hint_cap(hint_cap);
-        }
-        let retry = retry.build().unwrap_or_else(|error| {
-            self.complain(spanned.span(), error.to_string());
-            RetryPolicy::default()
-        });
+        let max_event = picked(&model.stream.max_event, &defaults.stream.max_event);
+        let max_event = self.size(max_event, FrameDecoder::DEFAULT_MAX_EVENT);
         Model {
             candidates: Candidates::new(candidates),
-            retry,
-            limits,
-            connect: pick(&model.timeouts.connect, &defaults.timeouts.connect).unwrap_or(CONNECT),
+            retry: self.retry(&model.retry, &defaults.retry, rules),
+            limits: self.limits(&model.timeouts, &defaults.timeouts),
+            connect: connect.map_or(CONNECT, |connect| connect.get_ref().0),
             rules,
             commit: commit(&model.commit, &defaults.commit),
             stream: StreamSettings {
@@ -216,13 +193,70 @@ impl Checker<'_> {
                     Some(file::Malformed::Pass) => Malformed::Pass,
                     Some(file::Malformed::Fail) => Malformed::Fail,
                 },
-                max_event: model
-                    .stream
-                    .max_event
-                    .or(defaults.stream.max_event)
-                    .map_or(stanchion::wire::frame::FrameDecoder::DEFAULT_MAX_EVENT, |bytes| bytes.0),
+                max_event,
             },
         }
+    }
+
+    fn limits(&mut self, own: &file::Timeouts, defaults: &file::Timeouts) -> AttemptLimits {
+        let first_output = picked(&own.first_output, &defaults.first_output);
+        let idle = picked(&own.idle, &defaults.idle);
+        let total = picked(&own.total, &defaults.total);
+        let mut limits = AttemptLimits::builder();
+        if let Some(limit) = total {
+            limits = limits.total(limit.get_ref().0);
+        }
+        if let Some(limit) = first_output {
+            limits = limits.first_output(limit.get_ref().0);
+        }
+        if let Some(limit) = idle {
+            limits = limits.idle(limit.get_ref().0);
+        }
+        if let Some(after) = picked(&own.stall_warning, &defaults.stall_warning) {
+            limits = limits.stall_warning(after.get_ref().0);
+        }
+        limits.build().unwrap_or_else(|error| {
+            let named = if error.name() == "idle" { idle } else { first_output };
+            self.complain(named.or(total).map_or(0..0, Spanned::span), error.to_string());
+            AttemptLimits::default()
+        })
+    }
+
+    fn retry(&mut self, own: &file::Retry, defaults: &file::Retry, rules: DispositionRules) -> RetryPolicy {
+        let base = picked(&own.base, &defaults.base);
+        let cap = picked(&own.cap, &defaults.cap);
+        let hint_cap = picked(&own.hint_cap, &defaults.hint_cap);
+        let mut retry = RetryPolicy::builder().rules(rules);
+        if let Some(max_retries) = own.max_retries.or(defaults.max_retries) {
+            retry = retry.max_retries(max_retries);
+        }
+        if let Some(base) = base {
+            retry = retry.base(base.get_ref().0);
+        }
+        if let Some(cap) = cap {
+            retry = retry.cap(cap.get_ref().0);
+        }
+        if let Some(hint_cap) = hint_cap {
+            retry = retry.hint_cap(hint_cap.get_ref().0);
+        }
+        retry.build().unwrap_or_else(|error| {
+            let named = match error.setting() {
+                "base" => base.or(cap),
+                "hint_cap" => hint_cap,
+                _ => cap,
+            };
+            self.complain(named.map_or(0..0, Spanned::span), error.to_string());
+            RetryPolicy::default()
+        })
+    }
+
+    /// A size that must not be zero.
+    fn size(&mut self, size: Option<&Spanned<Bytes>>, default: usize) -> usize {
+        let Some(size) = size else { return default };
+        if size.get_ref().0 == 0 {
+            self.complain(size.span(), "nothing fits into no bytes: write a size such as \"16MiB\"");
+        }
+        size.get_ref().0
     }
 
     fn candidate(&mut self, name: &str, provider: &file::Provider, model: Option<&str>) -> Option<Candidate> {

@@ -27,7 +27,7 @@ pub(super) struct File {
 #[serde(deny_unknown_fields)]
 pub(super) struct Server {
     pub(super) listen: Option<Spanned<String>>,
-    pub(super) max_request_bytes: Option<Bytes>,
+    pub(super) max_request_bytes: Option<Spanned<Bytes>>,
 }
 
 /// A secret in one of three places.
@@ -94,19 +94,19 @@ pub(super) struct Settings {
 #[serde(deny_unknown_fields)]
 pub(super) struct Retry {
     pub(super) max_retries: Option<u32>,
-    pub(super) base: Option<Span>,
-    pub(super) cap: Option<Span>,
-    pub(super) hint_cap: Option<Span>,
+    pub(super) base: Option<Spanned<Span>>,
+    pub(super) cap: Option<Spanned<Span>>,
+    pub(super) hint_cap: Option<Spanned<Span>>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Timeouts {
-    pub(super) connect: Option<Span>,
-    pub(super) first_output: Option<Span>,
-    pub(super) idle: Option<Span>,
-    pub(super) total: Option<Span>,
-    pub(super) stall_warning: Option<Span>,
+    pub(super) connect: Option<Spanned<Span>>,
+    pub(super) first_output: Option<Spanned<Span>>,
+    pub(super) idle: Option<Spanned<Span>>,
+    pub(super) total: Option<Spanned<Span>>,
+    pub(super) stall_warning: Option<Spanned<Span>>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -119,7 +119,7 @@ pub(super) struct Fallback {
 #[serde(deny_unknown_fields)]
 pub(super) struct Stream {
     pub(super) malformed: Option<Malformed>,
-    pub(super) max_event: Option<Bytes>,
+    pub(super) max_event: Option<Spanned<Bytes>>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]

@@ -118,6 +118,16 @@ fn what_is_wrong_is_told_with_line_and_key() {
             "listen = \"localhost\"",
             "stanchion.toml:2: server.listen: \"localhost\" is no address",
         ),
+        (
+            "max_request_bytes = \"1MiB\"",
+            "max_request_bytes = 0",
+            "stanchion.toml:3: server.max_request_bytes: nothing fits into no bytes",
+        ),
+        (
+            "connect = \"2s\"",
+            "connect = \"0s\"",
+            "stanchion.toml:33: defaults.timeouts.connect: no connection is made in no time",
+        ),
         ("listen =", "listn =", "stanchion.toml:2: server.listn: unknown field"),
         (
             "dialect = \"openai\"",
@@ -158,8 +168,16 @@ fn what_is_wrong_is_told_with_line_and_key() {
         ("max_retries = 5", "max_retries = -5", "stanchion.toml:22: models.main.retry.max_retries"),
         ("max_retries = 5", "retries = 5", "stanchion.toml:22: models.main.retry.retries: unknown field `retries`"),
         ("total = \"60s\"", "total = \"60\"", "stanchion.toml:24: models.main.timeouts.total: \"60\" is no duration"),
-        ("total = \"60s\"", "total = \"10s\"", "timeouts.first_output is 30s, longer than timeouts.total of 10s"),
-        ("base = \"10ms\"", "base = \"2h\"", "the retry setting `base` must be at most `cap`"),
+        (
+            "total = \"60s\"",
+            "total = \"10s\"",
+            "stanchion.toml:34: defaults.timeouts.first_output: timeouts.first_output is 30s, longer than timeouts.total of 10s",
+        ),
+        (
+            "base = \"10ms\"",
+            "base = \"2h\"",
+            "stanchion.toml:31: defaults.retry.base: the retry setting `base` must be at most `cap`",
+        ),
         (
             "on = [\"quota\", \"auth\"]",
             "on = [\"everything\"]",

@@ -69,6 +69,8 @@ impl CommitLayer {
     }
 
     /// The most that is held back of one reply, in bytes, whatever the policy. Default 4 MiB. A larger one leaves, with an event.
+    ///
+    /// The event or document that is not whole yet is held by [`Observe`](crate::Observe) within, by its own bounds.
     #[must_use]
     pub fn max_hold(mut self, bytes: usize) -> Self {
         self.max_hold = bytes;
