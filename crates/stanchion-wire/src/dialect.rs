@@ -236,14 +236,19 @@ impl StreamReader {
             let told = self.client_sees_error(event, &value);
             return Reading::fault(failure, told);
         }
-        match self.dialect {
+        let reading = match self.dialect {
             Dialect::OpenAiChat | Dialect::OpenAiEmbeddings => openai_chat::parse(&mut self.state, &value),
             Dialect::OpenAiResponses => openai_responses::parse(&mut self.state, event, &value),
             Dialect::AnthropicMessages => anthropic::parse(&mut self.state, event, &value),
             Dialect::GeminiGenerateContent => gemini::parse(&mut self.state, &value),
             Dialect::Ollama => ollama::parse(&mut self.state, &value),
             _ => Reading::of(FrameClass::Unknown),
+        };
+        // An error object that says nothing is one all the same.
+        if reading.class == FrameClass::Unknown && value.get("error").is_some_and(|error| !error.is_null()) {
+            return Reading::fault(Failure::new(FailureKind::ServerError).with_phase(Phase::BeforeOutput), false);
         }
+        reading
     }
 
     /// `[DONE]` ends a stream of chat completions, and proves nothing: it completes what has finished and no more.

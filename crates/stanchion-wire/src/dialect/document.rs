@@ -28,6 +28,10 @@ pub fn read_document(dialect: Dialect, document: &[u8]) -> Reading {
     {
         return Reading::fault(failure, false);
     }
+    // A reply is an object; only Gemini's may be a list of them.
+    if !value.is_object() && !(value.is_array() && dialect == Dialect::GeminiGenerateContent) {
+        return fault(FailureKind::MalformedReply);
+    }
     let mut reading = Reading::of(FrameClass::Terminal);
     let reply = match dialect {
         Dialect::OpenAiChat => chat(&mut reading, &value),

@@ -75,6 +75,7 @@ fn frames_are_what_the_dialects_say() {
         (Chat, "", r#"{"choices":[{"delta":{"content":""},"finish_reason":"null"}]}"#, C::Meta),
         (Chat, "", r#"{"surprise":true}"#, C::Unknown),
         (Chat, "", "not json", C::Unknown),
+        (Chat, "", r#"{"error":{}}"#, C::Error),
         (Chat, "", r#"{"error":{"message":"boom","type":"server_error","code":503}}"#, C::Error),
         (Chat, "", r#"{"error":{"message":"gone"},"choices":[]}"#, C::Error),
         (

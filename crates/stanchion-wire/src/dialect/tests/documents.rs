@@ -20,6 +20,8 @@ fn whole_replies_are_judged_before_anyone_sees_them() {
         (Chat, r#"{"choices":[{"message":{"content":""}}]}"#, Some(FailureKind::EmptyReply)),
         (Chat, r#"{"choices":[]}"#, Some(FailureKind::EmptyReply)),
         (Chat, "", Some(FailureKind::EmptyReply)),
+        (Chat, "[]", Some(FailureKind::MalformedReply)),
+        (Chat, "true", Some(FailureKind::MalformedReply)),
         (Chat, "  \n", Some(FailureKind::EmptyReply)),
         (Chat, r#"{"choices":[{"mess"#, Some(FailureKind::MalformedReply)),
         (Chat, "<!doctype html><title>Blocked</title>", Some(FailureKind::NotModelReply)),
