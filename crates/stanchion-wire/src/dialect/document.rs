@@ -29,7 +29,8 @@ pub fn read_document(dialect: Dialect, document: &[u8]) -> Reading {
         return Reading::fault(failure, false);
     }
     // A reply is an object; only Gemini's may be a list of them.
-    if !value.is_object() && !(value.is_array() && dialect == Dialect::GeminiGenerateContent) {
+    let is_list = value.is_array() && dialect == Dialect::GeminiGenerateContent;
+    if !(value.is_object() || is_list) {
         return fault(FailureKind::MalformedReply);
     }
     let mut reading = Reading::of(FrameClass::Terminal);
