@@ -14,7 +14,9 @@ use tower_test::mock;
 type Mock = mock::Mock<Request<()>, Response<ScriptedBody>>;
 type Handle = mock::Handle<Request<()>, Response<ScriptedBody>>;
 
-const LIMIT: Duration = Duration::from_secs(5);
+const MOMENT: Duration = Duration::from_millis(1);
+const LIMIT: Duration = Duration::from_millis(5000);
+const ALMOST: Duration = Duration::from_millis(4999);
 
 fn around() -> (stanchion_deadline::Attempt<Mock>, Handle) {
     let (inner, handle) = mock::pair();
@@ -37,9 +39,9 @@ async fn the_clock_starts_with_the_call_and_not_with_readiness() {
 
     let mut future = task::spawn(service.call(Request::new(())));
     assert_pending!(future.poll());
-    tokio::time::advance(LIMIT - Duration::from_millis(1)).await;
+    tokio::time::advance(ALMOST).await;
     assert_pending!(future.poll());
-    tokio::time::advance(Duration::from_millis(1)).await;
+    tokio::time::advance(MOMENT).await;
     assert!(future.is_woken(), "the clock wakes whoever waits");
     assert_eq!(assert_ready_err!(future.poll()).kind(), FailureKind::FirstOutputTimeout);
 }
