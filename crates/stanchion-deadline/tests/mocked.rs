@@ -15,7 +15,7 @@ type Mock = mock::Mock<Request<()>, Response<ScriptedBody>>;
 type Handle = mock::Handle<Request<()>, Response<ScriptedBody>>;
 
 const MOMENT: Duration = Duration::from_millis(1);
-const LIMIT: Duration = Duration::from_millis(5000);
+const LIMIT: Duration = Duration::from_secs(5);
 const ALMOST: Duration = Duration::from_millis(4999);
 
 fn around() -> (stanchion_deadline::Attempt<Mock>, Handle) {
