@@ -106,12 +106,14 @@ pub struct Call {
     pub stream: bool,
     /// The model that the client named, if it named one.
     pub model: Option<Arc<str>>,
+    /// The size of the request's body, in bytes; 0 if nobody measured it.
+    pub request_bytes: usize,
 }
 
 impl Call {
     /// A call that names no model.
     pub const fn new(dialect: Dialect, stream: bool) -> Self {
-        Self { dialect, stream, model: None }
+        Self { dialect, stream, model: None, request_bytes: 0 }
     }
 
     /// Sets the model that the client named.
@@ -119,5 +121,18 @@ impl Call {
     pub fn with_model(mut self, model: impl Into<Arc<str>>) -> Self {
         self.model = Some(model.into());
         self
+    }
+
+    /// Sets the size of the request's body.
+    #[must_use]
+    pub const fn with_request_bytes(mut self, bytes: usize) -> Self {
+        self.request_bytes = bytes;
+        self
+    }
+
+    /// About how many tokens the request holds: one for every four bytes of its body. English prose comes to a little
+    /// less than that, since the body's own syntax counts too; other scripts may come to twice as many.
+    pub const fn estimated_tokens(&self) -> usize {
+        self.request_bytes.div_ceil(4)
     }
 }

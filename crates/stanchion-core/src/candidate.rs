@@ -2,7 +2,7 @@ use std::{fmt, sync::Arc};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::{Family, Secret};
+use crate::{DomainScope, DomainSecret, FailureDomain, Family, Secret};
 
 /// One way to serve a request: provider, dialect family, base URL, model and credential.
 ///
@@ -16,6 +16,7 @@ pub struct Candidate {
     model: Option<Arc<str>>,
     credential: Option<Secret>,
     headers: HeaderMap,
+    repairs_opaque_rejections: bool,
 }
 
 impl Candidate {
@@ -32,6 +33,7 @@ impl Candidate {
             model: None,
             credential: None,
             headers: HeaderMap::new(),
+            repairs_opaque_rejections: false,
         }
     }
 
@@ -56,6 +58,15 @@ impl Candidate {
     pub fn with_header(mut self, name: HeaderName, mut value: HeaderValue) -> Self {
         value.set_sensitive(true);
         self.headers.insert(name, value);
+        self
+    }
+
+    /// Whether a 400 or 422 with an empty body is answered by sending the request once more without its output limits.
+    ///
+    /// Off by default: for some servers (Cerebras) it means that the prompt is too long, and the same prompt can never fit.
+    #[must_use]
+    pub fn with_repair_of_opaque_rejections(mut self, repairs: bool) -> Self {
+        self.repairs_opaque_rejections = repairs;
         self
     }
 
@@ -92,6 +103,29 @@ impl Candidate {
     /// Headers set on every request.
     pub fn headers(&self) -> &HeaderMap {
         &self.headers
+    }
+
+    /// Whether a 400 or 422 with an empty body is answered by sending the request once more without its output limits.
+    pub fn repairs_opaque_rejections(&self) -> bool {
+        self.repairs_opaque_rejections
+    }
+
+    /// What fails together with this candidate, under a policy of the one who asks.
+    pub fn domain(&self, secret: &DomainSecret, policy: &[(&str, u64)]) -> FailureDomain {
+        let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+        let headers: Vec<(&str, String)> =
+            self.headers.iter().map(|(name, value)| (name.as_str(), text(value))).collect();
+        let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, &**value)).collect();
+        secret.domain(&DomainScope {
+            provider: &self.provider,
+            wire_api: self.family.as_str(),
+            base_url: &self.base_url,
+            model: self.model.as_deref().unwrap_or_default(),
+            credential: self.credential.as_ref().map(Secret::expose),
+            headers: &headers,
+            policy,
+            ..DomainScope::default()
+        })
     }
 }
 
@@ -133,6 +167,11 @@ impl Candidates {
     }
 }
 
+/// Says, in the extensions of a request, that it is to be sent without its output limits (`max_tokens` and the like).
+/// See [`Candidate::with_repair_of_opaque_rejections`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WithoutOutputLimit;
+
 /// The candidate that a request is for just now. Lives in the request's and the response's extensions.
 #[derive(Debug, Clone)]
 pub struct Selected {
@@ -166,6 +205,32 @@ mod tests {
         for secret in ["hunter2", "provider.example", "sk-live", "acme"] {
             assert!(!shown.contains(secret), "{shown}");
         }
+    }
+
+    #[test]
+    fn candidates_that_lead_elsewhere_fail_apart() {
+        let secret = DomainSecret::from_bytes([3; 32]);
+        let plain = || Candidate::new("p", Family::OpenAi, "https://provider.example/v1");
+        let domain = |candidate: Candidate| candidate.domain(&secret, &[]);
+        assert_eq!(domain(plain()), domain(Candidate::new("p", Family::OpenAi, "https://provider.example:443/v1/")));
+        let header = |value| (HeaderName::from_static("x-tenant"), HeaderValue::from_static(value));
+        let with_header = |value| {
+            let (name, value) = header(value);
+            plain().with_header(name, value)
+        };
+        let others = [
+            plain().with_model("m"),
+            plain().with_credential(Secret::new("k")),
+            plain().with_credential(Secret::new("l")),
+            with_header("a"),
+            with_header("b"),
+            Candidate::new("p", Family::Anthropic, "https://provider.example/v1"),
+            Candidate::new("q", Family::OpenAi, "https://provider.example/v1"),
+            plain(),
+        ];
+        let domains: std::collections::HashSet<_> = others.into_iter().map(domain).collect();
+        assert_eq!(domains.len(), 8);
+        assert_ne!(plain().domain(&secret, &[]), plain().domain(&secret, &[("open_ms", 10_000)]));
     }
 
     #[test]

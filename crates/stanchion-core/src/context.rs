@@ -1,14 +1,14 @@
 use std::{
     fmt,
     sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
 };
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Event, RecoveryBudget, RecoveryMode};
+use crate::{Event, RecoveryBudget};
 
 /// Who waits for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -41,6 +41,15 @@ impl RequestClass {
     }
 }
 
+/// Which budget a retry is taken from, where a policy has two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RetryClass {
+    /// The provider limits the rate.
+    RateLimit,
+    /// Everything else that passes.
+    Transient,
+}
+
 /// Sees the events of a request as they happen.
 ///
 /// Called on the request's own path: an observer must return quickly and must not block.
@@ -66,9 +75,11 @@ struct Inner {
     owner: Option<Box<str>>,
     class: RequestClass,
     context_epoch: Option<Box<str>>,
-    recovery: Option<RecoveryBudget>,
+    recovery: OnceLock<Option<RecoveryBudget>>,
     observer: Option<Arc<dyn Observer>>,
     attempts: AtomicU32,
+    retries: [AtomicU32; 2],
+    repaired: AtomicBool,
 }
 
 /// Builds a [`Context`].
@@ -78,7 +89,7 @@ pub struct ContextBuilder {
     owner: Option<Box<str>>,
     class: RequestClass,
     context_epoch: Option<Box<str>>,
-    recovery: RecoveryMode,
+    recovery: OnceLock<Option<RecoveryBudget>>,
     observer: Option<Arc<dyn Observer>>,
 }
 
@@ -111,10 +122,11 @@ impl ContextBuilder {
         self
     }
 
-    /// How long recovery may go on. Defaults to [`RecoveryMode::Standard`].
+    /// The budget within which this request recovers, or `None` for the standard mode. If neither is said, a recovery
+    /// layer says it.
     #[must_use]
-    pub fn recovery(mut self, mode: RecoveryMode) -> Self {
-        self.recovery = mode;
+    pub fn recovery(mut self, budget: impl Into<Option<RecoveryBudget>>) -> Self {
+        self.recovery = OnceLock::from(budget.into());
         self
     }
 
@@ -132,12 +144,11 @@ impl ContextBuilder {
             owner: self.owner,
             class: self.class,
             context_epoch: self.context_epoch,
-            recovery: match self.recovery {
-                RecoveryMode::Standard => None,
-                RecoveryMode::BoundedForeground { budget } => Some(RecoveryBudget::new(budget)),
-            },
+            recovery: self.recovery,
             observer: self.observer,
             attempts: AtomicU32::new(0),
+            retries: Default::default(),
+            repaired: AtomicBool::new(false),
         }))
     }
 }
@@ -175,7 +186,12 @@ impl Context {
 
     /// The recovery budget of a bounded foreground request; `None` in standard mode.
     pub fn recovery(&self) -> Option<&RecoveryBudget> {
-        self.0.recovery.as_ref()
+        self.0.recovery.get()?.as_ref()
+    }
+
+    /// Gives the request a recovery budget, unless it was said before whether it has one. For the recovery layer.
+    pub fn recover_within(&self, budget: impl FnOnce() -> Option<RecoveryBudget>) {
+        self.0.recovery.get_or_init(budget);
     }
 
     /// How many physical attempts were made so far, over all candidates.
@@ -186,6 +202,22 @@ impl Context {
     /// Counts one more physical attempt and returns its number, from 1. For the layer that makes the exchange.
     pub fn count_attempt(&self) -> u32 {
         self.0.attempts.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// How many retries out of a budget of this class were made so far, over all candidates. For policies that count for
+    /// the whole request.
+    pub fn retries(&self, class: RetryClass) -> u32 {
+        self.0.retries[class as usize].load(Ordering::Relaxed)
+    }
+
+    /// Counts one more retry out of a budget of this class.
+    pub fn count_retry(&self, class: RetryClass) {
+        self.0.retries[class as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes the one repair that a logical request may have. `false` if it was taken before.
+    pub fn take_repair(&self) -> bool {
+        !self.0.repaired.swap(true, Ordering::Relaxed)
     }
 
     /// Tells an event to the request's observer and to `tracing`. The event is not even built when nobody listens.

@@ -90,11 +90,12 @@ pub struct DispositionRules {
     fallback_on: u8,
     rate_limit_opens_circuit: bool,
     overload_opens_circuit: bool,
+    retry_on_silence: bool,
 }
 
 impl Default for DispositionRules {
     fn default() -> Self {
-        Self { fallback_on: 0, rate_limit_opens_circuit: true, overload_opens_circuit: true }
+        Self { fallback_on: 0, rate_limit_opens_circuit: true, overload_opens_circuit: true, retry_on_silence: false }
     }
 }
 
@@ -120,6 +121,16 @@ impl DispositionRules {
     #[must_use]
     pub fn with_overload_opening_circuit(mut self, opens: bool) -> Self {
         self.overload_opens_circuit = opens;
+        self
+    }
+
+    /// Whether a candidate that was silent for too long (first output or idle) is asked again. Default: no.
+    ///
+    /// For: most systems do (PI-Desktop, Pi, PolyGateway). Against: the wait was long already, and what was silent once is silent again;
+    /// the next candidate is the better bet (Blade, octos' client).
+    #[must_use]
+    pub fn with_retry_on_silence(mut self, retries: bool) -> Self {
+        self.retry_on_silence = retries;
         self
     }
 
@@ -263,6 +274,9 @@ impl Disposition {
                 disposition.circuit = CircuitOutcome::Neutral;
             }
             FailureKind::Overloaded if !rules.overload_opens_circuit => disposition.circuit = CircuitOutcome::Neutral,
+            FailureKind::FirstOutputTimeout | FailureKind::IdleTimeout if rules.retry_on_silence => {
+                disposition.retry = Retry::Here;
+            }
             // A server's own 5xx says more than our 502.
             FailureKind::ServerError | FailureKind::Overloaded | FailureKind::GatewayTimeout => {
                 if let Some(told) = failure.status().filter(StatusCode::is_server_error) {
@@ -322,6 +336,17 @@ mod tests {
                 assert!(!disposition.fallback, "{kind:?}");
                 assert_eq!(disposition.circuit, CircuitOutcome::Untouched, "{kind:?}");
             }
+        }
+    }
+
+    #[test]
+    fn a_silent_candidate_is_asked_again_only_where_the_rules_say_so() {
+        let again = DispositionRules::default().with_retry_on_silence(true);
+        for kind in [FailureKind::FirstOutputTimeout, FailureKind::IdleTimeout] {
+            assert_eq!(of(&before_output(kind)).retry, Retry::Never, "{kind:?}");
+            assert_eq!(Disposition::of(&before_output(kind), &again).retry, Retry::Here, "{kind:?}");
+            let late = Failure::new(kind).with_phase(Phase::AfterOutput);
+            assert_eq!(Disposition::of(&late, &again).retry, Retry::Never, "{kind:?}");
         }
     }
 

@@ -1,8 +1,11 @@
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use serde::{Serialize, Serializer};
 
-use crate::{FailureKind, Phase, RetryReason};
+use crate::{FailureKind, Phase, RecoveryMode, RetryReason};
 
 /// What an operator or a user interface may want to see as it happens.
 ///
@@ -16,6 +19,8 @@ pub enum Event {
     ProviderAttempt(ProviderAttempt),
     /// The life of a retry.
     ProviderRetry(ProviderRetry),
+    /// What a circuit does, or does to a request.
+    ProviderCircuit(ProviderCircuit),
     /// A provider has shown no progress for a while, or goes on after that.
     ProviderStall(ProviderStall),
     /// Another candidate takes over.
@@ -70,7 +75,8 @@ pub struct ProviderRetry {
     /// `provider/model`, where a candidate is selected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub candidate: Option<Arc<str>>,
-    /// The number of the retry, from 1; 0 if none was made.
+    /// The number of the retry, from 1; 0 if none was made. Where candidates share a budget of attempts, the number of
+    /// the attempt after the first, over all of them.
     pub attempt: u32,
     /// How many retries the policy allows.
     pub max_retries: u32,
@@ -79,9 +85,43 @@ pub struct ProviderRetry {
     /// The provider's status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status_code: Option<u16>,
-    /// How long the retry is put off; with `scheduled` only.
+    /// How long the retry is put off, from when it was scheduled; with `scheduled` and `waiting` only.
     #[serde(rename = "delay_ms", skip_serializing_if = "Option::is_none", serialize_with = "optional_milliseconds")]
     pub delay: Option<Duration>,
+    /// When the retry will be made, as milliseconds of the epoch; with `scheduled` and `waiting` only.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "optional_epoch_milliseconds")]
+    pub next_retry_at: Option<SystemTime>,
+    /// How the request recovers.
+    pub mode: RecoveryMode,
+    /// The state of the recovery budget; in bounded foreground only.
+    #[serde(flatten)]
+    pub recovery: Option<RecoverySnapshot>,
+    /// What ended the retries, where a limit did; with `exhausted` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exhausted_by: Option<ExhaustedBy>,
+    /// How often the caller's own client library says that it has retried this request before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_retries: Option<u32>,
+}
+
+impl ProviderRetry {
+    /// An event with nothing else known.
+    pub const fn new(phase: RetryPhase, reason: RetryReason) -> Self {
+        Self {
+            phase,
+            candidate: None,
+            attempt: 0,
+            max_retries: 0,
+            reason,
+            status_code: None,
+            delay: None,
+            next_retry_at: None,
+            mode: RecoveryMode::Standard,
+            recovery: None,
+            exhausted_by: None,
+            client_retries: None,
+        }
+    }
 }
 
 /// See [`ProviderRetry::phase`].
@@ -91,12 +131,99 @@ pub struct ProviderRetry {
 pub enum RetryPhase {
     /// A retry will be made after a delay.
     Scheduled,
+    /// The delay goes on; told every 15 s.
+    Waiting,
     /// The retry is being made.
     Attempt,
     /// The first real output came after a retry.
     Recovered,
     /// No further retry will be made.
     Exhausted,
+}
+
+/// What ended the retries. See [`ProviderRetry::exhausted_by`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ExhaustedBy {
+    /// As many attempts were made as the request may have.
+    AttemptLimit,
+    /// The time for recovery is spent.
+    RecoveryBudget,
+    /// Too many requests to the same provider were retried lately: another retry would add to its load.
+    RetryBudget,
+}
+
+/// The state of a recovery budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct RecoverySnapshot {
+    /// The whole budget.
+    #[serde(rename = "recovery_budget_ms", serialize_with = "milliseconds")]
+    pub budget: Duration,
+    /// What is spent of it; nothing before its clock has started.
+    #[serde(rename = "recovery_elapsed_ms", serialize_with = "milliseconds")]
+    pub elapsed: Duration,
+    /// What is left of it.
+    #[serde(rename = "recovery_remaining_ms", serialize_with = "milliseconds")]
+    pub remaining: Duration,
+}
+
+/// See [`Event::ProviderCircuit`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ProviderCircuit {
+    /// What happened.
+    pub phase: CircuitPhase,
+    /// `provider/model`, where a candidate is selected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub candidate: Option<Arc<str>>,
+    /// Why the circuit opened.
+    pub reason: RetryReason,
+    /// The status of the failure that opened it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status_code: Option<u16>,
+    /// How long until the next probe; not with `probe` and `closed`.
+    #[serde(
+        rename = "retry_after_ms",
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "optional_milliseconds"
+    )]
+    pub retry_after: Option<Duration>,
+    /// When the next probe may be made, as milliseconds of the epoch; not with `probe` and `closed`.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "optional_epoch_milliseconds")]
+    pub next_probe_at: Option<SystemTime>,
+    /// For how long the circuit opens.
+    #[serde(rename = "open_duration_ms", serialize_with = "milliseconds")]
+    pub open_duration: Duration,
+    /// The samples in its window.
+    pub sample_count: u32,
+    /// Those of them that failed.
+    pub failure_count: u32,
+    /// What is left of the recovery budget; in bounded foreground only.
+    #[serde(
+        rename = "recovery_remaining_ms",
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "optional_milliseconds"
+    )]
+    pub recovery_remaining: Option<Duration>,
+}
+
+/// See [`ProviderCircuit::phase`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum CircuitPhase {
+    /// A failure opened the circuit.
+    Opened,
+    /// A request waits for the circuit; told every 15 s.
+    Waiting,
+    /// A request is let through to see whether the provider works again.
+    Probe,
+    /// The probe succeeded.
+    Closed,
+    /// The probe failed.
+    Reopened,
+    /// A request was turned away.
+    Rejected,
 }
 
 /// See [`Event::ProviderStall`].
@@ -179,7 +306,31 @@ fn optional_milliseconds<S: Serializer>(duration: &Option<Duration>, serializer:
     milliseconds(&duration.unwrap_or_default(), serializer)
 }
 
+#[expect(clippy::ref_option, reason = "the signature that serde calls")]
+fn optional_epoch_milliseconds<S: Serializer>(at: &Option<SystemTime>, serializer: S) -> Result<S::Ok, S::Error> {
+    milliseconds(&at.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or_default(), serializer)
+}
+
+/// What the wall clock will show after `delay`, for people to read: no decision is made by it.
+pub(crate) fn wall_clock_after(delay: Duration) -> SystemTime {
+    let now = SystemTime::now();
+    now.checked_add(delay).unwrap_or(now)
+}
+
 impl Event {
+    /// The name of the event, as it is serialised.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::ProviderAttempt(_) => "provider_attempt",
+            Self::ProviderRetry(_) => "provider_retry",
+            Self::ProviderCircuit(_) => "provider_circuit",
+            Self::ProviderStall(_) => "provider_stall",
+            Self::ModelFallback(_) => "model_fallback",
+            Self::StreamFrame(_) => "stream_frame",
+            Self::CommitHold(_) => "commit_hold",
+        }
+    }
+
     /// Writes the event to `tracing`, under the target `stanchion`.
     #[cfg(feature = "tracing")]
     pub(crate) fn trace(&self) {
@@ -192,7 +343,14 @@ impl Event {
             Self::ProviderRetry(event) => tracing::info!(
                 target: "stanchion",
                 phase = ?event.phase, candidate = event.candidate.as_deref(), attempt = event.attempt, max_retries = event.max_retries,
-                reason = ?event.reason, status = event.status_code, delay_ms = event.delay.map(|delay| delay.as_millis() as u64), "provider_retry"
+                reason = ?event.reason, status = event.status_code, delay_ms = event.delay.map(|delay| delay.as_millis() as u64),
+                exhausted_by = event.exhausted_by.map(tracing::field::debug), client_retries = event.client_retries, "provider_retry"
+            ),
+            Self::ProviderCircuit(event) => tracing::info!(
+                target: "stanchion",
+                phase = ?event.phase, candidate = event.candidate.as_deref(), reason = ?event.reason, status = event.status_code,
+                retry_after_ms = event.retry_after.map(|wait| wait.as_millis() as u64), samples = event.sample_count,
+                failures = event.failure_count, "provider_circuit"
             ),
             Self::ProviderStall(event) => tracing::info!(
                 target: "stanchion",
@@ -216,18 +374,55 @@ mod tests {
 
     #[test]
     fn events_serialise_flat_with_whole_milliseconds() {
-        let event = Event::ProviderRetry(ProviderRetry {
-            phase: RetryPhase::Scheduled,
+        let retry = ProviderRetry {
             candidate: Some("primary/gpt-x".into()),
             attempt: 1,
             max_retries: 2,
-            reason: RetryReason::ServerError,
             status_code: Some(503),
             delay: Some(Duration::from_millis(500)),
+            ..ProviderRetry::new(RetryPhase::Scheduled, RetryReason::ServerError)
+        };
+        assert_eq!(
+            serde_json::to_string(&Event::ProviderRetry(retry.clone())).unwrap(),
+            r#"{"type":"provider_retry","phase":"scheduled","candidate":"primary/gpt-x","attempt":1,"max_retries":2,"reason":"server_error","status_code":503,"delay_ms":500,"mode":"standard"}"#
+        );
+        let exhausted = ProviderRetry {
+            phase: RetryPhase::Exhausted,
+            candidate: None,
+            delay: None,
+            mode: RecoveryMode::BoundedForeground,
+            recovery: Some(RecoverySnapshot {
+                budget: Duration::from_secs(30),
+                elapsed: Duration::from_secs(30),
+                remaining: Duration::ZERO,
+            }),
+            exhausted_by: Some(ExhaustedBy::RecoveryBudget),
+            ..retry
+        };
+        assert_eq!(
+            serde_json::to_string(&Event::ProviderRetry(exhausted)).unwrap(),
+            r#"{"type":"provider_retry","phase":"exhausted","attempt":1,"max_retries":2,"reason":"server_error","status_code":503,"mode":"bounded_foreground","recovery_budget_ms":30000,"recovery_elapsed_ms":30000,"recovery_remaining_ms":0,"exhausted_by":"recovery_budget"}"#
+        );
+        let at = UNIX_EPOCH + Duration::from_millis(1_700_000_000_123);
+        let circuit = Event::ProviderCircuit(ProviderCircuit {
+            phase: CircuitPhase::Opened,
+            candidate: Some("a/x".into()),
+            reason: RetryReason::RateLimit,
+            status_code: None,
+            retry_after: Some(Duration::from_secs(10)),
+            next_probe_at: Some(at),
+            open_duration: Duration::from_secs(10),
+            sample_count: 4,
+            failure_count: 4,
+            recovery_remaining: None,
         });
         assert_eq!(
-            serde_json::to_string(&event).unwrap(),
-            r#"{"type":"provider_retry","phase":"scheduled","candidate":"primary/gpt-x","attempt":1,"max_retries":2,"reason":"server_error","status_code":503,"delay_ms":500}"#
+            serde_json::to_string(&circuit).unwrap(),
+            r#"{"type":"provider_circuit","phase":"opened","candidate":"a/x","reason":"rate_limit","retry_after_ms":10000,"next_probe_at":1700000000123,"open_duration_ms":10000,"sample_count":4,"failure_count":4}"#
         );
+        for event in [circuit] {
+            let told = serde_json::to_value(&event).unwrap();
+            assert_eq!(told["type"], event.name());
+        }
     }
 }

@@ -3,7 +3,7 @@ use std::{error::Error, fmt, sync::Arc, time::Duration};
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 
-use crate::{FailureKind, Phase, RetryHint};
+use crate::{FailureKind, OpenCircuit, Phase, RetryHint};
 
 /// An error of any kind, as foreign tower layers pass it.
 pub type BoxError = Box<dyn Error + Send + Sync>;
@@ -55,6 +55,7 @@ struct Inner {
     candidate: Option<Arc<str>>,
     attempts: u32,
     reply: Option<ProviderReply>,
+    circuit: Option<Arc<OpenCircuit>>,
     source: Option<BoxError>,
 }
 
@@ -74,6 +75,7 @@ impl Failure {
             candidate: None,
             attempts: 0,
             reply: None,
+            circuit: None,
             source: None,
         }))
     }
@@ -168,6 +170,13 @@ impl Failure {
         self
     }
 
+    /// Sets the circuit that turned the request away, or that this failure opened.
+    #[must_use]
+    pub fn with_circuit(mut self, circuit: Arc<OpenCircuit>) -> Self {
+        self.0.circuit = Some(circuit);
+        self
+    }
+
     /// Keeps the error underneath.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<BoxError>) -> Self {
@@ -235,6 +244,19 @@ impl Failure {
         self.0.reply.as_ref()
     }
 
+    /// The circuit that turned the request away, or that this failure opened.
+    pub fn circuit(&self) -> Option<&Arc<OpenCircuit>> {
+        self.0.circuit.as_ref()
+    }
+
+    /// Whether the provider refused the request as invalid without a word: a 400 or 422 with an empty body. Some
+    /// servers say so to an output limit that they do not know, others to a prompt that is too long.
+    pub fn is_opaque_rejection(&self) -> bool {
+        self.kind() == FailureKind::InvalidRequest
+            && matches!(self.status(), Some(StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY))
+            && self.reply().is_some_and(|reply| reply.complete && reply.body.trim_ascii().is_empty())
+    }
+
     /// The failure inside a boxed error, at any depth of its sources, or an unknown failure around it.
     pub fn from_error(error: BoxError) -> Self {
         let error = match error.downcast::<Self>() {
@@ -268,6 +290,7 @@ impl Failure {
             candidate: inner.candidate.clone(),
             attempts: inner.attempts,
             reply: inner.reply.clone(),
+            circuit: inner.circuit.clone(),
             source: None,
         }))
     }

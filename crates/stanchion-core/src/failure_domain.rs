@@ -29,6 +29,7 @@
 //! and goes if it is empty, and all slashes at the end of the path go, unless the path is just `/`. Scheme, user info
 //! and the case of the path matter. What does not parse is trimmed, and loses the slashes at its end.
 
+mod cache;
 mod canonical;
 
 #[cfg(test)]
@@ -38,6 +39,8 @@ use std::fmt;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
+
+pub use self::cache::DomainCache;
 
 /// The identity of a failure domain. Equal for scopes that fail together, and of no meaning outside its
 /// [`DomainSecret`].

@@ -9,6 +9,8 @@
 //! | [`Call`] | request | the edge, or the application | observe, upstream, edge |
 //! | [`CommitPolicy`] | request | the edge, or the application | commit |
 //! | [`Selected`] | request | fallback, or the application | retry, upstream, circuit, admission |
+//! | [`WaitsForCircuit`], [`CircuitTurn`] | request | retry | circuit |
+//! | [`WithoutOutputLimit`] | request | retry | upstream |
 //! | [`StreamRecord`] | response | observe, alone | commit, attempt, circuit, cache-break, edge |
 //!
 //! Whatever goes wrong is a [`Failure`]; what a failure means stands in one table, [`Disposition`].
@@ -28,6 +30,7 @@
 
 mod call;
 mod candidate;
+mod circuit;
 mod commit;
 mod context;
 mod disposition;
@@ -42,16 +45,17 @@ mod secret;
 mod usage;
 
 pub use call::{Call, Dialect, Family, Framing};
-pub use candidate::{Candidate, Candidates, Selected};
+pub use candidate::{Candidate, Candidates, Selected, WithoutOutputLimit};
+pub use circuit::{CircuitGate, CircuitTurn, OpenCircuit, WaitsForCircuit};
 pub use commit::CommitPolicy;
-pub use context::{Context, ContextBuilder, Observer, RequestClass};
+pub use context::{Context, ContextBuilder, Observer, RequestClass, RetryClass};
 pub use disposition::{CircuitOutcome, Disposition, DispositionRules, FallbackOn, Retry, RetryReason};
 pub use event::{
-    AttemptPhase, Event, FallbackEvent, FrameEvent, FrameFault, HoldEvent, ProviderAttempt, ProviderRetry,
-    ProviderStall, RetryPhase, StallPhase,
+    AttemptPhase, CircuitPhase, Event, ExhaustedBy, FallbackEvent, FrameEvent, FrameFault, HoldEvent, ProviderAttempt,
+    ProviderCircuit, ProviderRetry, ProviderStall, RecoverySnapshot, RetryPhase, StallPhase,
 };
 pub use failure::{BoxError, Failure, ProviderReply};
-pub use failure_domain::{DomainScope, DomainSecret, FailureDomain};
+pub use failure_domain::{DomainCache, DomainScope, DomainSecret, FailureDomain};
 pub use failure_kind::{FailureKind, Phase};
 pub use hint::{HintSource, HintSources, RetryHint};
 pub use record::{Ending, StreamRecord, StreamRecorder};

@@ -1,32 +1,68 @@
-use std::{sync::OnceLock, time::Duration};
+use std::{
+    fmt,
+    sync::{
+        Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
+use serde::Serialize;
 use tokio::time::Instant;
 
-/// How long a logical request may go on recovering from failures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
+use crate::{
+    Context, Event, ExhaustedBy, Failure, FailureKind, Phase, ProviderRetry, RecoverySnapshot, RetryPhase, RetryReason,
+};
+
+/// How a logical request recovers from failures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum RecoveryMode {
     /// A few quick retries; nothing is waited out for long.
     #[default]
     Standard,
-    /// A person waits: recovery goes on until a budget of time is spent.
-    BoundedForeground {
-        /// Time for recovery, counted from the first failure that is recovered from. Sensible between 30 s and 1 h.
-        budget: Duration,
-    },
+    /// A person waits: recovery goes on until a [`RecoveryBudget`] is spent.
+    BoundedForeground,
 }
 
-/// The clock of a recovery: it starts once and nothing extends it. Monotonic.
-#[derive(Debug)]
+/// The budget of one bounded foreground request: a time that starts once and that nothing extends, and a number of
+/// attempts that all candidates share.
+///
+/// The clock starts with the first failure before output that will be retried, or with the first wait for the circuit
+/// of the last candidate; what passed before, the whole first attempt with it, does not count. It is monotonic.
 pub struct RecoveryBudget {
     budget: Duration,
+    attempt_limit: u32,
     started: OnceLock<Instant>,
+    attempts: AtomicU32,
+    /// What the last event of a retry said: how the end is told.
+    last_retry: Mutex<Option<ProviderRetry>>,
+    ended: AtomicBool,
 }
 
 impl RecoveryBudget {
-    /// A budget whose clock has not started.
+    /// The time that a budget has unless another is set: 10 minutes.
+    pub const DEFAULT: Duration = Duration::from_secs(600);
+    /// How many attempts may follow the first, over all candidates, unless another number is set.
+    pub const DEFAULT_ATTEMPTS: u32 = 12;
+
+    /// A budget whose clock has not started, with [`DEFAULT_ATTEMPTS`](Self::DEFAULT_ATTEMPTS). Sensible between 30 s and 1 h.
     pub const fn new(budget: Duration) -> Self {
-        Self { budget, started: OnceLock::new() }
+        Self {
+            budget,
+            attempt_limit: Self::DEFAULT_ATTEMPTS,
+            started: OnceLock::new(),
+            attempts: AtomicU32::new(0),
+            last_retry: Mutex::new(None),
+            ended: AtomicBool::new(false),
+        }
+    }
+
+    /// Sets how many attempts may follow the first, over all candidates.
+    #[must_use]
+    pub const fn with_attempts(mut self, additional: u32) -> Self {
+        self.attempt_limit = additional;
+        self
     }
 
     /// Starts the clock at `now`, unless it runs already.
@@ -44,6 +80,11 @@ impl RecoveryBudget {
         self.started.get().and_then(|started| started.checked_add(self.budget))
     }
 
+    /// Whether the budget is spent at `now`. The instant of the deadline itself is too late.
+    pub fn is_spent(&self, now: Instant) -> bool {
+        self.deadline().is_some_and(|deadline| deadline <= now)
+    }
+
     /// What is left at `now`: the whole budget while the clock has not started.
     pub fn remaining(&self, now: Instant) -> Duration {
         self.budget.saturating_sub(self.elapsed(now))
@@ -53,10 +94,92 @@ impl RecoveryBudget {
     pub fn elapsed(&self, now: Instant) -> Duration {
         self.started.get().map_or(Duration::ZERO, |started| now.saturating_duration_since(*started).min(self.budget))
     }
+
+    /// What events tell of it.
+    pub fn snapshot(&self, now: Instant) -> RecoverySnapshot {
+        RecoverySnapshot { budget: self.budget, elapsed: self.elapsed(now), remaining: self.remaining(now) }
+    }
+
+    /// How many attempts may follow the first, over all candidates.
+    pub const fn attempt_limit(&self) -> u32 {
+        self.attempt_limit
+    }
+
+    /// How many attempts were made out of this budget, the first included.
+    pub fn attempts(&self) -> u32 {
+        self.attempts.load(Ordering::Relaxed)
+    }
+
+    /// Whether another attempt may be made.
+    pub fn has_attempts(&self) -> bool {
+        self.attempts() <= self.attempt_limit
+    }
+
+    /// Takes one attempt, if there is one left. For the layer that retries; where retries are counted for each
+    /// candidate by itself, nobody takes any.
+    pub fn take_attempt(&self) -> bool {
+        self.attempts
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |made| (made <= self.attempt_limit).then_some(made + 1))
+            .is_ok()
+    }
+
+    /// Gives back an attempt that never reached a provider.
+    pub fn give_back_attempt(&self) {
+        let _ = self.attempts.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |made| made.checked_sub(1));
+    }
+
+    /// Remembers the last event of a retry, with whose number and reason the end of the budget is told.
+    pub fn remember(&self, retry: &ProviderRetry) {
+        *self.last_retry.lock().unwrap_or_else(PoisonError::into_inner) = Some(retry.clone());
+    }
+
+    /// The failure that ends the request because the budget is spent. The first call tells it as an event too:
+    /// `exhausted` by `recovery_budget`.
+    pub fn end(&self, context: Option<&Context>, now: Instant) -> Failure {
+        let last = self.last_retry.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut failure =
+            Failure::new(FailureKind::RecoveryBudget).with_phase(Phase::BeforeOutput).with_limit(self.budget);
+        if let Some(candidate) = last.as_ref().and_then(|last| last.candidate.clone()) {
+            failure = failure.with_candidate(candidate);
+        }
+        if let Some(attempts) = context.map(Context::attempts).filter(|attempts| *attempts > 0) {
+            failure = failure.with_attempts(attempts);
+        }
+        if !self.ended.swap(true, Ordering::Relaxed) {
+            Context::emit(context, || {
+                let last = last.unwrap_or_else(|| ProviderRetry {
+                    max_retries: self.attempt_limit,
+                    ..ProviderRetry::new(RetryPhase::Exhausted, RetryReason::Timeout)
+                });
+                Event::ProviderRetry(ProviderRetry {
+                    phase: RetryPhase::Exhausted,
+                    delay: None,
+                    next_retry_at: None,
+                    recovery: Some(self.snapshot(now)),
+                    exhausted_by: Some(ExhaustedBy::RecoveryBudget),
+                    ..last
+                })
+            });
+        }
+        failure
+    }
+}
+
+impl fmt::Debug for RecoveryBudget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecoveryBudget")
+            .field("budget", &self.budget)
+            .field("attempt_limit", &self.attempt_limit)
+            .field("attempts", &self.attempts())
+            .field("started", &self.started.get().is_some())
+            .finish_non_exhaustive()
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]
@@ -70,5 +193,59 @@ mod tests {
         assert_eq!(budget.remaining(start + Duration::from_secs(10)), Duration::from_secs(20));
         assert_eq!(budget.remaining(start + Duration::from_secs(31)), Duration::ZERO);
         assert_eq!(budget.elapsed(start + Duration::from_secs(31)), Duration::from_secs(30));
+    }
+
+    #[test]
+    fn the_deadline_itself_is_too_late() {
+        let budget = RecoveryBudget::new(Duration::from_secs(30));
+        let start = Instant::now();
+        assert!(!budget.is_spent(start + Duration::from_secs(999)), "not started");
+        budget.start(start);
+        assert!(!budget.is_spent(start + Duration::from_secs(30) - Duration::from_nanos(1)));
+        assert!(budget.is_spent(start + Duration::from_secs(30)));
+    }
+
+    #[test]
+    fn attempts_are_shared_and_what_was_not_asked_is_given_back() {
+        let budget = RecoveryBudget::new(Duration::from_secs(30)).with_attempts(1);
+        assert!(budget.take_attempt());
+        assert!(budget.has_attempts() && budget.take_attempt());
+        assert!(!budget.has_attempts() && !budget.take_attempt());
+        budget.give_back_attempt();
+        assert_eq!((budget.attempts(), budget.has_attempts()), (1, true));
+        let none = RecoveryBudget::new(Duration::from_secs(30));
+        none.give_back_attempt();
+        assert_eq!(none.attempts(), 0);
+    }
+
+    #[test]
+    fn the_end_is_told_once_as_the_last_retry_was() {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let into = seen.clone();
+        let context = Context::builder()
+            .observer(Arc::new(move |event: &Event| into.lock().unwrap().push(event.clone())))
+            .build();
+        let budget = RecoveryBudget::new(Duration::from_secs(30));
+        let start = Instant::now();
+        budget.start(start);
+        budget.remember(&ProviderRetry {
+            attempt: 3,
+            status_code: Some(503),
+            delay: Some(Duration::from_secs(4)),
+            candidate: Some("a/x".into()),
+            ..ProviderRetry::new(RetryPhase::Scheduled, RetryReason::ServerError)
+        });
+        let end = start + Duration::from_secs(30);
+        let failures = [budget.end(Some(&context), end), budget.end(Some(&context), end)];
+        for failure in failures {
+            assert_eq!((failure.kind(), failure.limit()), (FailureKind::RecoveryBudget, Some(Duration::from_secs(30))));
+            assert_eq!(failure.candidate().map(|name| &**name), Some("a/x"));
+        }
+        let seen = seen.lock().unwrap();
+        let [Event::ProviderRetry(event)] = &seen[..] else { panic!("{seen:?}") };
+        assert_eq!((event.phase, event.attempt, event.status_code), (RetryPhase::Exhausted, 3, Some(503)));
+        assert_eq!(event.exhausted_by, Some(ExhaustedBy::RecoveryBudget));
+        assert_eq!(event.recovery.unwrap().remaining, Duration::ZERO);
+        assert_eq!(event.delay, None);
     }
 }

@@ -131,13 +131,12 @@ impl<S, B> Run<S, B> {
     fn tell(&self, phase: RetryPhase, cause: Cause, delay: Option<Duration>) {
         Context::emit(self.context.as_ref(), || {
             Event::ProviderRetry(ProviderRetry {
-                phase,
                 candidate: self.candidate.clone(),
                 attempt: self.ledger.made(),
                 max_retries: self.ledger.limit(&self.shared.policy),
-                reason: cause.reason,
                 status_code: cause.status,
                 delay,
+                ..ProviderRetry::new(phase, cause.reason)
             })
         });
     }

@@ -3,13 +3,16 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use stanchion_core::{Context, ContextBuilder, Event, Observer, ProviderRetry, RetryReason};
+use stanchion_core::{
+    CircuitPhase, Context, ContextBuilder, Event, Observer, ProviderCircuit, ProviderRetry, RetryReason,
+};
 use tokio::time::Instant;
 
 /// Collects the events of requests, and shows them in short.
 ///
 /// The short form names kind, phase and number: `R.scheduled#1~500` is a retry put off by 500 ms,
-/// `R.exhausted#2(server_error/503)` the end of retries with its reason and status, `M.fallback a/x>b/x` another
+/// `R.exhausted#2(server_error/503)` the end of retries with its reason and status (and after a `!` the limit that
+/// ended them), `C.opened~10000(4/4)` a circuit with its wait, failures and samples, `M.fallback a/x>b/x` another
 /// candidate, `P.failed#1(overloaded)` a physical attempt.
 #[derive(Clone)]
 pub struct Events(Arc<Inner>);
@@ -78,6 +81,7 @@ fn line(event: &Event) -> String {
         Event::ProviderRetry(event) => {
             format!("R.{}#{}{}", snake(event.phase), event.attempt, retry_detail(event))
         }
+        Event::ProviderCircuit(event) => format!("C.{}{}", snake(event.phase), circuit_detail(event)),
         Event::ModelFallback(event) => format!("M.fallback {}>{}", event.from, event.to),
         Event::ProviderAttempt(event) => {
             let cause = event.failure.map(|kind| format!("({})", kind.code())).unwrap_or_default();
@@ -96,16 +100,23 @@ fn retry_detail(event: &ProviderRetry) -> String {
     if event.phase != stanchion_core::RetryPhase::Exhausted {
         return String::new();
     }
-    let reason = match event.reason {
-        RetryReason::RateLimit => "rate_limit",
-        RetryReason::ServerError => "server_error",
-        RetryReason::Transport => "transport",
-        RetryReason::StreamClosed => "stream_closed",
-        RetryReason::Timeout => "timeout",
-    };
-    match event.status_code {
-        Some(status) => format!("({reason}/{status})"),
-        None => format!("({reason})"),
+    let by = event.exhausted_by.map(|by| format!("!{}", snake(by))).unwrap_or_default();
+    format!("{}{by}", cause(event.reason, event.status_code))
+}
+
+fn circuit_detail(event: &ProviderCircuit) -> String {
+    let wait = event.retry_after.map(|wait| format!("~{}", wait.as_millis())).unwrap_or_default();
+    match event.phase {
+        CircuitPhase::Opened => format!("{wait}({}/{})", event.failure_count, event.sample_count),
+        CircuitPhase::Reopened => format!("{wait}{}", cause(event.reason, event.status_code)),
+        _ => wait,
+    }
+}
+
+fn cause(reason: RetryReason, status: Option<u16>) -> String {
+    match status {
+        Some(status) => format!("({}/{status})", snake(reason)),
+        None => format!("({})", snake(reason)),
     }
 }
 
@@ -134,15 +145,8 @@ mod tests {
         let events = Events::new();
         let context = events.context();
         let retry = |phase, delay| {
-            Event::ProviderRetry(ProviderRetry {
-                phase,
-                candidate: None,
-                attempt: 1,
-                max_retries: 2,
-                reason: RetryReason::RateLimit,
-                status_code: Some(429),
-                delay,
-            })
+            let new = ProviderRetry::new(phase, RetryReason::RateLimit);
+            Event::ProviderRetry(ProviderRetry { attempt: 1, max_retries: 2, status_code: Some(429), delay, ..new })
         };
         Context::emit(Some(&context), || retry(RetryPhase::Scheduled, Some(Duration::from_millis(500))));
         tokio::time::sleep(Duration::from_millis(500)).await;

@@ -1,7 +1,7 @@
 use std::{convert::Infallible, time::Duration};
 
 use stanchion::{
-    core::{FailureKind, RecoveryMode},
+    core::{FailureKind, RecoveryBudget},
     retry::{RetryLayer, RetryPolicy},
 };
 use stanchion_faults::scenario::Script;
@@ -59,7 +59,7 @@ async fn waits_are_spread_within_their_bounds() {
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_would_outlast_the_deadline_is_not_begun() {
     let provider = Provider::new([overloaded(), overloaded(), overloaded(), ok()]);
-    let budget = RecoveryMode::BoundedForeground { budget: millis(1200) };
+    let budget = RecoveryBudget::new(millis(1200));
     let stack = Stack::chat(&provider).max_retries(5);
     let outcome = stack.ask_inner_in(&provider, |events: &Events| events.context_builder().recovery(budget)).await;
     let failure = outcome.failure.expect("a failure");

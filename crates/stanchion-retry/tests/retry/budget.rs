@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use stanchion_core::{Context, FailureKind, RecoveryMode};
+use stanchion_core::{Context, FailureKind, RecoveryBudget};
 use stanchion_testkit::Events;
 use tokio::time::Instant;
 
 use super::{Reply, failure, hinted, ms, play, retries};
 
 fn bounded(events: &Events, budget: Duration) -> Context {
-    events.context_builder().recovery(RecoveryMode::BoundedForeground { budget }).build()
+    events.context_builder().recovery(RecoveryBudget::new(budget)).build()
 }
 
 #[tokio::test(start_paused = true)]
