@@ -2,7 +2,9 @@ use std::{any::Any, fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
-use crate::{CircuitPhase, Context, Event, ProviderCircuit, RetryReason};
+use crate::{
+    CircuitPhase, Context, Event, Failure, FailureKind, HintSource, Phase, ProviderCircuit, RetryHint, RetryReason,
+};
 
 /// An open circuit, as it tells those that it turns away, and those whose failure opened it. Carried by a
 /// [`Failure`](crate::Failure).
@@ -36,12 +38,17 @@ pub trait CircuitGate: Send + Sync {
 /// A caller's turn at a circuit. It goes with the request, in its extensions; the circuit takes it where it decides.
 /// Dropped, by whomever, it passes the turn on.
 #[derive(Clone)]
-pub struct CircuitTurn(#[expect(dead_code, reason = "held for what dropping it does")] Arc<dyn Any + Send + Sync>);
+pub struct CircuitTurn(Arc<dyn Any + Send + Sync>);
 
 impl CircuitTurn {
     /// A turn that ends when `guard` is dropped.
     pub fn new(guard: impl Any + Send + Sync) -> Self {
         Self(Arc::new(guard))
+    }
+
+    /// The guard, for the circuit that gave it.
+    pub fn guard<T: Any>(&self) -> Option<&T> {
+        (*self.0).downcast_ref()
     }
 }
 
@@ -60,6 +67,17 @@ impl OpenCircuit {
     /// How long until the next probe, at `now`.
     pub fn retry_after(&self, now: Instant) -> Duration {
         self.next_probe.saturating_duration_since(now)
+    }
+
+    /// The failure of a request that this circuit turns away at `now`.
+    pub fn refuse(self: &Arc<Self>, now: Instant) -> Failure {
+        let hint = RetryHint::new(self.retry_after(now), HintSource::Circuit);
+        let failure = Failure::new(FailureKind::CircuitOpen).with_phase(Phase::Connect).with_hint(Some(hint));
+        let failure = match &self.candidate {
+            Some(candidate) => failure.with_candidate(candidate.clone()),
+            None => failure,
+        };
+        failure.with_circuit(self.clone())
     }
 
     /// The event of what this circuit does to a request at `now`.

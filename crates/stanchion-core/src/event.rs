@@ -400,7 +400,7 @@ mod tests {
             ..retry
         };
         assert_eq!(
-            serde_json::to_string(&Event::ProviderRetry(exhausted)).unwrap(),
+            serde_json::to_string(&Event::ProviderRetry(exhausted.clone())).unwrap(),
             r#"{"type":"provider_retry","phase":"exhausted","attempt":1,"max_retries":2,"reason":"server_error","status_code":503,"mode":"bounded_foreground","recovery_budget_ms":30000,"recovery_elapsed_ms":30000,"recovery_remaining_ms":0,"exhausted_by":"recovery_budget"}"#
         );
         let at = UNIX_EPOCH + Duration::from_millis(1_700_000_000_123);
@@ -420,7 +420,10 @@ mod tests {
             serde_json::to_string(&circuit).unwrap(),
             r#"{"type":"provider_circuit","phase":"opened","candidate":"a/x","reason":"rate_limit","retry_after_ms":10000,"next_probe_at":1700000000123,"open_duration_ms":10000,"sample_count":4,"failure_count":4}"#
         );
-        for event in [circuit] {
+        let fallback = Event::ModelFallback(FallbackEvent { from: "a".into(), to: "b".into() });
+        let frame = Event::StreamFrame(FrameEvent { fault: FrameFault::TooLarge, bytes: 1 });
+        let hold = Event::CommitHold(HoldEvent { bytes: 1 });
+        for event in [Event::ProviderRetry(exhausted), circuit, fallback, frame, hold] {
             let told = serde_json::to_value(&event).unwrap();
             assert_eq!(told["type"], event.name());
         }

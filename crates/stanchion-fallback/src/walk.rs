@@ -1,7 +1,9 @@
 use std::task::{Context as Wakes, Poll};
 
 use http::Request;
-use stanchion_core::{Candidates, Context, Disposition, DispositionRules, Event, Failure, FallbackEvent, Selected};
+use stanchion_core::{
+    Candidates, Context, Disposition, DispositionRules, Event, Failure, FallbackEvent, RecoveryBudget, Selected,
+};
 use tower_service::Service;
 
 use crate::verdict::{Rank, better};
@@ -64,7 +66,9 @@ impl<S, B> Walk<S, B> {
         let asked = u32::from(Rank::of(&failure, self.rules) > Rank::NotAsked);
         self.attempts = self.attempts.saturating_add(failure.attempts().max(asked));
         let (failure, passes) = self.weigh(failure);
-        let Some(next) = self.candidates.select(self.selected.index + 1).filter(|_| passes) else {
+        // Without an attempt left the next candidate could not be asked.
+        let has_attempts = self.context.as_ref().and_then(Context::recovery).is_none_or(RecoveryBudget::has_attempts);
+        let Some(next) = self.candidates.select(self.selected.index + 1).filter(|_| passes && has_attempts) else {
             return Next::Leave(self.count(failure));
         };
         self.best = Some(failure);

@@ -8,12 +8,12 @@ use std::{
 use http::Request;
 use pin_project_lite::pin_project;
 use stanchion_core::Failure;
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Sleep, sleep_until};
 use tower_service::Service;
 
 use crate::{
     layer::Shared,
-    run::{Next, Run},
+    run::{Next, Run, Tick, Turn},
 };
 
 pin_project! {
@@ -36,8 +36,12 @@ pin_project! {
         Calling { #[pin] call: F },
         // Nothing is in flight until the backoff ends.
         Sleeping { #[pin] sleep: Sleep },
+        // Nothing is in flight until a circuit lets this call through.
+        AtGate { turn: Turn, #[pin] sleep: Sleep },
         // The next attempt waits for the service.
         Readying,
+        // The call is refused before any attempt is made.
+        Refused { failure: Option<Failure> },
         // It is over.
         Over,
     }
@@ -60,8 +64,10 @@ where
 {
     /// Makes the first attempt with a service that is ready.
     pub(crate) fn start(ready: S, request: Request<B>, shared: Arc<Shared>) -> Self {
-        let mut run = Run::new(ready, request, shared);
-        Self { state: State::Calling { call: run.attempt() }, run: Some(run) }
+        match Run::new(ready, request, shared) {
+            Ok(mut run) => Self { state: State::Calling { call: run.attempt() }, run: Some(run) },
+            Err(failure) => Self { state: State::Refused { failure: Some(failure) }, run: None },
+        }
     }
 }
 
@@ -83,22 +89,40 @@ where
                     match (result, run) {
                         (Ok(response), run) => {
                             if let Some(run) = run {
-                                run.recovered();
+                                run.succeeded();
                             }
                             return Poll::Ready(Ok(response));
                         }
                         (Err(error), None) => return Poll::Ready(Err(error.into())),
                         (Err(error), Some(run)) => match run.judge(error.into()) {
                             Next::AtOnce => this.state.set(State::Readying),
-                            Next::After(wait) => this.state.set(State::Sleeping { sleep: sleep(wait) }),
+                            Next::Backoff(until) => {
+                                this.state.set(State::Sleeping { sleep: sleep_until(until) });
+                            }
+                            Next::Gate(turn, until) => {
+                                this.state.set(State::AtGate { turn, sleep: sleep_until(until) });
+                            }
                             Next::Leave(failure) => return Poll::Ready(Err(failure)),
                         },
                     }
                 }
                 (StateProjection::Sleeping { sleep }, Some(run)) => {
-                    ready!(sleep.poll(cx));
-                    run.begins();
-                    this.state.set(State::Readying);
+                    if let Some(next) = ready!(poll_wait(sleep, run, cx)) {
+                        this.state.set(State::Over);
+                        this.state.set(next?);
+                    }
+                }
+                (StateProjection::AtGate { turn, sleep }, Some(run)) => {
+                    if let Poll::Ready(turn) = turn.as_mut().poll(cx) {
+                        run.has_turn(turn);
+                        this.state.set(State::Readying);
+                    } else if let Some(next) = ready!(poll_wait(sleep, run, cx)) {
+                        this.state.set(State::Over);
+                        this.state.set(next?);
+                    }
+                }
+                (StateProjection::Refused { failure }, _) => {
+                    return Poll::Ready(Err(failure.take().expect("polled after its end")));
                 }
                 (StateProjection::Readying, Some(run)) => {
                     if let Err(error) = ready!(run.poll_ready(cx)) {
@@ -113,6 +137,23 @@ where
     }
 }
 
+/// Waits for the end of a part of a wait. Ready with nothing if another part begins, else with what comes after the wait.
+fn poll_wait<S, B, F>(
+    mut sleep: Pin<&mut Sleep>,
+    run: &mut Run<S, B>,
+    cx: &mut Context<'_>,
+) -> Poll<Option<Result<State<F>, Failure>>> {
+    ready!(sleep.as_mut().poll(cx));
+    Poll::Ready(match run.tick() {
+        Tick::More(until) => {
+            sleep.reset(until);
+            None
+        }
+        Tick::Over => Some(Ok(State::Readying)),
+        Tick::Leave(failure) => Some(Err(failure)),
+    })
+}
+
 impl<S, B> fmt::Debug for RetryFuture<S, B>
 where
     S: Service<Request<B>>,
@@ -121,6 +162,8 @@ where
         let state = match self.state {
             State::Calling { .. } => "calling",
             State::Sleeping { .. } => "sleeping",
+            State::AtGate { .. } => "at a circuit",
+            State::Refused { .. } => "refused",
             State::Readying => "readying",
             State::Over => "over",
         };

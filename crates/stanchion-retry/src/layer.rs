@@ -5,26 +5,38 @@ use std::{
 
 use tower_layer::Layer;
 
-use crate::{Retry, RetryPolicy};
+use crate::{Retry, RetryBudget, RetryPolicy};
 
 /// Puts [`Retry`] around a service.
 ///
-/// Every service that one layer makes shares its policy and its source of randomness.
+/// Every service that one layer makes shares its policy, its [`RetryBudget`] and its source of randomness.
 #[derive(Clone)]
 pub struct RetryLayer {
     shared: Arc<Shared>,
 }
 
+type Random = Arc<dyn Fn() -> f64 + Send + Sync>;
+
 /// What all services of a layer have in common.
+#[derive(Clone)]
 pub(crate) struct Shared {
     pub(crate) policy: RetryPolicy,
-    pub(crate) random: Box<dyn Fn() -> f64 + Send + Sync>,
+    pub(crate) budget: Option<RetryBudget>,
+    pub(crate) random: Random,
 }
 
 impl RetryLayer {
-    /// Retries by `policy`, with jitter from a seed that nobody knows.
+    /// Retries by `policy`, with jitter from a seed that nobody knows, and with a budget of its own.
     pub fn new(policy: RetryPolicy) -> Self {
-        Self { shared: Arc::new(Shared { policy, random: seeded(fastrand::Rng::new()) }) }
+        let random = seeded(fastrand::Rng::new());
+        Self { shared: Arc::new(Shared { policy, budget: Some(RetryBudget::default()), random }) }
+    }
+
+    /// Takes retries out of `budget`, which other layers may share, or out of none.
+    #[must_use]
+    pub fn with_budget(self, budget: impl Into<Option<RetryBudget>>) -> Self {
+        let Shared { policy, random, .. } = self.into_parts();
+        Self { shared: Arc::new(Shared { policy, budget: budget.into(), random }) }
     }
 
     /// Takes the jitter from a known seed.
@@ -36,23 +48,33 @@ impl RetryLayer {
     /// Takes the jitter from `random`, which gives numbers from 0 (the shortest wait) to 1 (the longest).
     #[must_use]
     pub fn with_random(self, random: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
-        self.with(Box::new(random))
+        self.with(Arc::new(random))
     }
 
-    fn with(self, random: Box<dyn Fn() -> f64 + Send + Sync>) -> Self {
-        Self { shared: Arc::new(Shared { policy: self.shared.policy.clone(), random }) }
+    fn with(self, random: Random) -> Self {
+        let Shared { policy, budget, .. } = self.into_parts();
+        Self { shared: Arc::new(Shared { policy, budget, random }) }
+    }
+
+    fn into_parts(self) -> Shared {
+        Arc::unwrap_or_clone(self.shared)
     }
 
     /// The policy.
     pub fn policy(&self) -> &RetryPolicy {
         &self.shared.policy
     }
+
+    /// What retries are taken out of.
+    pub fn budget(&self) -> Option<&RetryBudget> {
+        self.shared.budget.as_ref()
+    }
 }
 
 /// The lock is taken only where a backoff begins.
-fn seeded(rng: fastrand::Rng) -> Box<dyn Fn() -> f64 + Send + Sync> {
+fn seeded(rng: fastrand::Rng) -> Random {
     let rng = Mutex::new(rng);
-    Box::new(move || rng.lock().unwrap_or_else(PoisonError::into_inner).f64())
+    Arc::new(move || rng.lock().unwrap_or_else(PoisonError::into_inner).f64())
 }
 
 impl Default for RetryLayer {

@@ -1,19 +1,21 @@
 use std::time::Duration;
 
-use stanchion_core::{Disposition, Failure, FailureKind, Retry, RetryReason};
+use stanchion_core::{
+    CircuitOutcome, Disposition, ExhaustedBy, Failure, FailureKind, Phase, RecoveryMode, Retry, RetryClass, RetryReason,
+};
 
-use crate::RetryPolicy;
+use crate::{RetryPolicy, policy::Limits};
 
 /// The retries of one call: how many were made, and whether another may be.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     /// Retries made.
     made: u32,
-    /// Those of them that count against the limit.
-    charged: u32,
+    /// Those of them that count against a limit, by class.
+    charged: [u32; 2],
     free_spent: bool,
     once_spent: bool,
-    /// Why the last one was made.
+    /// Why the last one was made, or the last circuit waited for.
     cause: Option<Cause>,
 }
 
@@ -24,26 +26,62 @@ pub(crate) struct Cause {
     pub(crate) status: Option<u16>,
 }
 
+/// What a call may use up.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Allowance {
+    /// Its own retries.
+    Own {
+        limits: Limits,
+        /// Within a recovery budget: waits may be long.
+        recovering: bool,
+    },
+    /// Attempts that all candidates of the request share.
+    Shared {
+        /// How many were made, the first included: the number of the next one after the first.
+        attempts: u32,
+        /// Whether there is one left.
+        left: bool,
+        /// The most retries of this candidate; only the last has no limit of its own.
+        own: Option<u32>,
+    },
+}
+
+/// A retry that may be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub(crate) wait: Duration,
+    pub(crate) cause: Cause,
+    pub(crate) class: RetryClass,
+    /// It counts against no limit.
+    pub(crate) free: bool,
+    once: bool,
+}
+
 /// What comes after a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Another attempt, after a wait.
-    Again(Duration, Cause),
+    /// Another attempt, which is to be counted with [`Ledger::take`] if nothing else forbids it.
+    Again(Step),
     /// Nothing more here; it is to be told, for this cause.
-    Exhausted(Cause),
+    Exhausted(Cause, Option<ExhaustedBy>),
     /// Nothing more here, and nothing to tell.
     Leave,
 }
 
 impl Ledger {
+    /// A ledger that goes on counting where the candidates before left off.
+    pub(crate) fn carried_over(charged: [u32; 2]) -> Self {
+        Self { made: charged.iter().sum(), charged, ..Self::default() }
+    }
+
     /// How many retries were made.
     pub(crate) fn made(&self) -> u32 {
         self.made
     }
 
-    /// How many retries this call may come to, at most: the policy's, and the free one once it is spent.
-    pub(crate) fn limit(&self, policy: &RetryPolicy) -> u32 {
-        policy.max_retries().saturating_add(u32::from(self.free_spent))
+    /// How many retries this call may come to, at most: those that are allowed, and the free one once it is spent.
+    pub(crate) fn limit(&self, limits: Limits) -> u32 {
+        limits.total().saturating_add(u32::from(self.free_spent))
     }
 
     /// Why the last retry was made; `None` if none was.
@@ -51,65 +89,120 @@ impl Ledger {
         self.cause
     }
 
-    /// Whether the next attempt may be followed by another, so that the request must be kept.
-    pub(crate) fn may_follow(&self, policy: &RetryPolicy) -> bool {
-        policy.max_retries() > 0 && (self.charged < policy.max_retries() || !self.free_spent)
+    /// Remembers why a circuit is waited for.
+    pub(crate) fn waits_for(&mut self, cause: Cause) {
+        self.cause = Some(cause);
     }
 
-    /// Judges a failed attempt. `left` is what remains of a recovery budget, if there is one.
+    /// Whether another retry could be made, whatever its cause.
+    pub(crate) fn may_go_on(&self, allowance: Allowance) -> bool {
+        match allowance {
+            Allowance::Own { limits, .. } => {
+                limits.total() > 0
+                    && (!self.free_spent
+                        || [RetryClass::RateLimit, RetryClass::Transient]
+                            .into_iter()
+                            .any(|class| self.charged[class as usize] < limits.of(class, self.charged[other(class)])))
+            }
+            Allowance::Shared { left, .. } => left,
+        }
+    }
+
+    /// Judges a failed attempt.
     pub(crate) fn judge(
-        &mut self,
+        &self,
         failure: &Failure,
         policy: &RetryPolicy,
-        left: Option<Duration>,
+        allowance: Allowance,
         random: impl FnOnce() -> f64,
     ) -> Verdict {
-        let retry = Disposition::of(failure, policy.rules()).retry;
-        if retry == Retry::Never {
+        let disposition = Disposition::of(failure, policy.rules());
+        if disposition.retry == Retry::Never {
             return self.last(failure, policy);
         }
-        let max = policy.max_retries();
+        let cause = Cause::of(failure, disposition);
+        let class = class(disposition.reason);
+        let hint = policy.hint(failure);
+        let charged = self.charged[class as usize];
+        let (left, any_at_all, mode, number) = match allowance {
+            Allowance::Own { limits, recovering } => {
+                let left = charged < limits.of(class, self.charged[other(class)]);
+                let number = match limits {
+                    Limits::One(_) => self.charged.iter().sum::<u32>() + 1,
+                    Limits::Two { .. } => charged + 1,
+                };
+                let mode = if recovering { RecoveryMode::BoundedForeground } else { RecoveryMode::Standard };
+                (left, limits.total() > 0, mode, number)
+            }
+            Allowance::Shared { attempts, left, own } => {
+                let left = left && own.is_none_or(|own| self.charged.iter().sum::<u32>() < own);
+                (left, left, RecoveryMode::BoundedForeground, attempts)
+            }
+        };
         // A hint outweighs "at once": it is never shortened.
-        let free = retry == Retry::AtOnce && !self.free_spent && max > 0 && failure.hint().is_none();
-        let spent = retry == Retry::Once && self.once_spent;
+        let free = disposition.retry == Retry::AtOnce && !self.free_spent && any_at_all && hint.is_none();
         let wait = if free {
             Some(Duration::ZERO)
-        } else if spent || self.charged == max {
+        } else if !left {
+            return Verdict::Exhausted(cause, Some(ExhaustedBy::AttemptLimit));
+        } else if disposition.retry == Retry::Once && self.once_spent {
             None
         } else {
-            policy.wait(self.charged + 1, failure.hint(), random)
+            policy.wait(mode, class, number, hint, random)
         };
-        let in_time = |wait: &Duration| left.is_none_or(|left| *wait < left);
-        let Some(wait) = wait.filter(in_time) else {
-            return self.last(failure, policy);
-        };
-        let cause = Cause::of(failure, policy);
-        self.cause = Some(cause);
+        match wait {
+            Some(wait) => Verdict::Again(Step { wait, cause, class, free, once: disposition.retry == Retry::Once }),
+            None => Verdict::Exhausted(cause, None),
+        }
+    }
+
+    /// Counts a retry.
+    pub(crate) fn take(&mut self, step: &Step) {
+        self.cause = Some(step.cause);
         self.made += 1;
-        self.charged += u32::from(!free);
-        self.free_spent |= free;
-        self.once_spent |= retry == Retry::Once;
-        Verdict::Again(wait, cause)
+        self.charged[step.class as usize] += u32::from(!step.free);
+        self.free_spent |= step.free;
+        self.once_spent |= step.once;
     }
 
     /// The verdict on a failure that is not retried, whatever the limits say.
     ///
     /// Retries that end are told with the cause of this failure if it is one to retry, else with that of the last
-    /// retry.
+    /// retry. A candidate that was not even asked has told why by itself.
     pub(crate) fn last(&self, failure: &Failure, policy: &RetryPolicy) -> Verdict {
+        let disposition = Disposition::of(failure, policy.rules());
         let told = match failure.kind() {
-            // Nobody is left to be told.
-            FailureKind::Cancelled => None,
-            _ if Disposition::of(failure, policy.rules()).retry == Retry::Never => self.cause,
-            _ => Some(Cause::of(failure, policy)),
+            // Nobody is left to be told, or it was told where it came from.
+            FailureKind::Cancelled | FailureKind::RecoveryBudget => None,
+            _ if was_not_asked(failure, disposition) => None,
+            _ if disposition.retry == Retry::Never => self.cause.filter(|_| self.made > 0),
+            _ => Some(Cause::of(failure, disposition)),
         };
-        told.map_or(Verdict::Leave, Verdict::Exhausted)
+        told.map_or(Verdict::Leave, |cause| Verdict::Exhausted(cause, None))
     }
 }
 
+/// Whether a failure came from before the candidate: its circuit, its queue, its configuration.
+pub(crate) fn was_not_asked(failure: &Failure, disposition: Disposition) -> bool {
+    disposition.circuit == CircuitOutcome::Untouched && failure.phase() != Phase::AfterOutput
+}
+
+/// Which budget a retry for this reason is taken from.
+pub(crate) fn class(reason: RetryReason) -> RetryClass {
+    match reason {
+        RetryReason::RateLimit => RetryClass::RateLimit,
+        RetryReason::ServerError | RetryReason::Transport | RetryReason::StreamClosed | RetryReason::Timeout => {
+            RetryClass::Transient
+        }
+    }
+}
+
+const fn other(class: RetryClass) -> usize {
+    1 - class as usize
+}
+
 impl Cause {
-    fn of(failure: &Failure, policy: &RetryPolicy) -> Self {
-        let reason = Disposition::of(failure, policy.rules()).reason;
-        Self { reason, status: failure.status().map(|status| status.as_u16()) }
+    fn of(failure: &Failure, disposition: Disposition) -> Self {
+        Self { reason: disposition.reason, status: failure.status().map(|status| status.as_u16()) }
     }
 }

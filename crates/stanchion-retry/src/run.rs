@@ -1,21 +1,28 @@
 use std::{
+    future::Future,
+    pin::Pin,
     sync::Arc,
     task::{Context as Wakes, Poll},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use http::Request;
 use stanchion_core::{
-    CircuitOutcome, Context, Disposition, Event, Failure, Phase, ProviderRetry, RetryPhase, Selected,
+    CircuitPhase, CircuitTurn, Context, Disposition, Event, ExhaustedBy, Failure, FailureKind, OpenCircuit, Phase,
+    ProviderRetry, RecoveryBudget, RecoveryMode, RetryClass, RetryPhase, Selected, WaitsForCircuit, WithoutOutputLimit,
 };
 use tokio::time::Instant;
 use tower_service::Service;
 
 use crate::{
-    RetryOwner,
+    RetryOwner, Scope, client_retries,
     layer::Shared,
-    ledger::{Cause, Ledger, Verdict},
+    ledger::{Allowance, Cause, Ledger, Step, Verdict, was_not_asked},
+    policy::{Limits, RetryPolicy},
 };
+
+/// How often a wait that goes on is told.
+const TELL_EVERY: Duration = Duration::from_secs(15);
 
 /// One call and its retries, but for the waiting.
 pub(crate) struct Run<S, B> {
@@ -24,18 +31,56 @@ pub(crate) struct Run<S, B> {
     request: Option<Request<B>>,
     shared: Arc<Shared>,
     ledger: Ledger,
+    limits: Limits,
     context: Option<Context>,
-    candidate: Option<Arc<str>>,
+    selected: Option<Selected>,
+    client_retries: Option<u32>,
+    /// Attempts are taken out of the recovery budget, which all candidates share.
+    shares_attempts: bool,
+    /// An open circuit is waited for: nobody else is left to ask, and a person waits.
+    waits_for_circuit: bool,
+    /// The turn at a circuit that the next attempt takes with it.
+    turn: Option<CircuitTurn>,
+    wait: Option<Wait>,
+    /// When a wait for a circuit was last told.
+    circuit_told: Option<Instant>,
+    repaired: bool,
     /// Attempts that reached the candidate, as far as can be seen from here.
     asked: u32,
+    /// The failure that is being recovered from, for the one that ends the recovery.
+    last: Option<Failure>,
 }
+
+/// A wait that goes on.
+struct Wait {
+    /// For how long, from its beginning; nothing for a circuit, which says itself when it is over.
+    delay: Duration,
+    until: Option<Instant>,
+    cause: Cause,
+    circuit: Option<Arc<OpenCircuit>>,
+}
+
+/// Waiting for a turn at a circuit.
+pub(crate) type Turn = Pin<Box<dyn Future<Output = CircuitTurn> + Send>>;
 
 /// What comes after a failed attempt.
 pub(crate) enum Next {
     /// The next attempt, which has been told.
     AtOnce,
-    /// A wait.
-    After(Duration),
+    /// A wait, to be looked at again at this instant.
+    Backoff(Instant),
+    /// A wait for a circuit, to be looked at again at this instant.
+    Gate(Turn, Instant),
+    /// The end.
+    Leave(Failure),
+}
+
+/// What comes after a part of a wait.
+pub(crate) enum Tick {
+    /// Another part, until this instant.
+    More(Instant),
+    /// The next attempt, which has been told.
+    Over,
     /// The end.
     Leave(Failure),
 }
@@ -45,11 +90,53 @@ where
     S: Service<Request<B>>,
     B: Clone,
 {
-    pub(crate) fn new(service: S, mut request: Request<B>, shared: Arc<Shared>) -> Self {
-        request.extensions_mut().insert(RetryOwner);
+    /// A run with a service that is ready, or the failure of a request that may not make an attempt.
+    pub(crate) fn new(service: S, mut request: Request<B>, shared: Arc<Shared>) -> Result<Self, Failure> {
+        let policy = &shared.policy;
         let context = Context::of(&request).cloned();
-        let candidate = request.extensions().get::<Selected>().map(|selected| selected.candidate.name().clone());
-        Self { service, request: Some(request), shared, ledger: Ledger::default(), context, candidate, asked: 0 }
+        let selected = request.extensions().get::<Selected>().cloned();
+        let client_retries = client_retries(request.headers());
+        let heeded = client_retries.filter(|_| policy.heeds_client_retries()).unwrap_or(0);
+        let recovery = context.as_ref().and_then(Context::recovery);
+        let is_last = selected.as_ref().is_none_or(|selected| selected.last);
+        let waits_for_circuit = recovery.is_some() && is_last;
+        request.extensions_mut().insert(RetryOwner);
+        if waits_for_circuit {
+            request.extensions_mut().insert(WaitsForCircuit);
+        }
+        let ledger = match &context {
+            Some(context) if policy.scope == Scope::Request => {
+                Ledger::carried_over([RetryClass::RateLimit, RetryClass::Transient].map(|class| context.retries(class)))
+            }
+            _ => Ledger::default(),
+        };
+        let run = Self {
+            limits: policy.limits.lowered_by(heeded),
+            shares_attempts: recovery.is_some() && !policy.limits_are_set,
+            service,
+            request: Some(request),
+            shared,
+            ledger,
+            context,
+            selected,
+            client_retries,
+            waits_for_circuit,
+            turn: None,
+            wait: None,
+            circuit_told: None,
+            repaired: false,
+            asked: 0,
+            last: None,
+        };
+        match run.recovery() {
+            Some(budget) if budget.is_spent(Instant::now()) => Err(budget.end(run.context.as_ref(), Instant::now())),
+            Some(budget) if run.shares_attempts && !budget.has_attempts() => Err(run.complete(
+                Failure::new(FailureKind::RecoveryBudget)
+                    .with_phase(Phase::Connect)
+                    .with_source("the request has no attempt left"),
+            )),
+            _ => Ok(run),
+        }
     }
 
     pub(crate) fn poll_ready(&mut self, cx: &mut Wakes<'_>) -> Poll<Result<(), S::Error>> {
@@ -58,86 +145,307 @@ where
 
     /// Makes the next attempt. The last that is possible takes the request itself.
     pub(crate) fn attempt(&mut self) -> S::Future {
-        let more = self.ledger.may_follow(&self.shared.policy);
+        if let Some(budget) = self.recovery().filter(|_| self.shares_attempts) {
+            budget.take_attempt();
+        }
+        let more = self.waits_for_circuit || self.could_repair() || self.ledger.may_go_on(self.allowance());
         let request = if more { self.request.clone() } else { self.request.take() };
-        self.service.call(request.expect("kept as long as another attempt may follow"))
+        let mut request = request.expect("kept as long as another attempt may follow");
+        if let Some(turn) = self.turn.take() {
+            request.extensions_mut().insert(turn);
+        }
+        self.service.call(request)
     }
 }
 
 impl<S, B> Run<S, B> {
+    fn policy(&self) -> &RetryPolicy {
+        &self.shared.policy
+    }
+
+    fn recovery(&self) -> Option<&RecoveryBudget> {
+        self.context.as_ref()?.recovery()
+    }
+
+    fn is_last_candidate(&self) -> bool {
+        self.selected.as_ref().is_none_or(|selected| selected.last)
+    }
+
+    fn allowance(&self) -> Allowance {
+        match self.recovery() {
+            Some(budget) if self.shares_attempts => {
+                let heeded = self.client_retries.filter(|_| self.policy().heeds_client_retries()).unwrap_or(0);
+                let attempts = budget.attempts();
+                Allowance::Shared {
+                    attempts,
+                    left: attempts.saturating_add(heeded) <= budget.attempt_limit(),
+                    own: (!self.is_last_candidate()).then(|| self.limits.total().min(RetryPolicy::STANDARD_RETRIES)),
+                }
+            }
+            recovery => Allowance::Own { limits: self.limits, recovering: recovery.is_some() },
+        }
+    }
+
     /// Judges a failed attempt, and tells what is to be told.
     pub(crate) fn judge(&mut self, failure: Failure) -> Next {
-        let Shared { policy, random } = &*self.shared;
-        let disposition = Disposition::of(&failure, policy.rules());
-        let asked = disposition.circuit != CircuitOutcome::Untouched || failure.phase() == Phase::AfterOutput;
-        self.asked += u32::from(asked);
-
-        let budget = self.context.as_ref().and_then(Context::recovery);
-        let now = budget.map(|_| Instant::now());
-        let left = budget.zip(now).map(|(budget, now)| budget.remaining(now));
-        match self.ledger.judge(&failure, policy, left, random) {
-            Verdict::Again(wait, cause) => {
-                // The clock of a recovery starts with the first failure that is recovered from.
-                if let Some((budget, now)) = budget.zip(now) {
-                    budget.start(now);
-                }
-                self.tell(RetryPhase::Scheduled, cause, Some(wait));
-                if !wait.is_zero() {
-                    return Next::After(wait);
-                }
-                self.begins();
-                Next::AtOnce
+        let disposition = Disposition::of(&failure, self.policy().rules());
+        if was_not_asked(&failure, disposition) {
+            if let Some(budget) = self.recovery().filter(|_| self.shares_attempts) {
+                budget.give_back_attempt();
             }
+        } else {
+            self.asked += 1;
+        }
+        if let Some(circuit) = failure.circuit().filter(|_| failure.kind() == FailureKind::CircuitOpen)
+            && self.waits_for_circuit
+        {
+            let circuit = circuit.clone();
+            return self.wait_for(circuit, failure);
+        }
+        if failure.is_opaque_rejection() && self.take_repair() {
+            return Next::AtOnce;
+        }
+        match self.ledger.judge(&failure, self.policy(), self.allowance(), &*self.shared.random) {
+            Verdict::Again(step) => self.again(failure, &step),
             verdict => Next::Leave(self.end(failure, verdict)),
         }
     }
 
-    /// Tells that a retry begins.
-    pub(crate) fn begins(&self) {
-        if let Some(cause) = self.ledger.cause() {
-            self.tell(RetryPhase::Attempt, cause, None);
+    /// Schedules a retry, unless something forbids it that the ledger does not know.
+    fn again(&mut self, failure: Failure, step: &Step) -> Next {
+        let now = Instant::now();
+        let opened = failure.circuit().cloned();
+        if let Some(circuit) = &opened
+            && !self.waits_for_circuit
+        {
+            // This very failure opened the circuit: the next attempt would be turned away.
+            self.tell_circuit(CircuitPhase::Rejected, circuit, now);
+            return Next::Leave(self.complete(circuit.refuse(now).with_source(failure)));
+        }
+        let candidate = self.selected.as_ref().map(|selected| &selected.candidate);
+        if let Some(budget) = &self.shared.budget
+            && !budget.withdraw(candidate, now)
+        {
+            let denied = Verdict::Exhausted(step.cause, Some(ExhaustedBy::RetryBudget));
+            return Next::Leave(self.end(failure, denied));
+        }
+        // The clock of a recovery starts with the first failure that is recovered from.
+        if let Some(budget) = self.recovery() {
+            budget.start(now);
+            if budget.is_spent(now) {
+                return Next::Leave(self.spent(now, Some(failure)));
+            }
+        }
+        self.ledger.take(step);
+        if let Some(context) = self.context.as_ref().filter(|_| self.policy().scope == Scope::Request && !step.free) {
+            context.count_retry(step.class);
+        }
+        let asked = step.wait.max(opened.as_ref().map_or(Duration::ZERO, |circuit| circuit.retry_after(now)));
+        let delay = self.recovery().map_or(asked, |budget| asked.min(budget.remaining(now)));
+        if let Some(circuit) = &opened {
+            self.tell_circuit(CircuitPhase::Waiting, circuit, now);
+        }
+        self.tell(RetryPhase::Scheduled, step.cause, Some((delay, delay)));
+        if self.recovery().is_some() {
+            self.last = Some(failure);
+        }
+        if delay.is_zero() {
+            self.begins(step.cause);
+            return Next::AtOnce;
+        }
+        let until = now.checked_add(delay).unwrap_or_else(|| now + TELL_EVERY);
+        self.wait = Some(Wait { delay, until: Some(until), cause: step.cause, circuit: opened });
+        Next::Backoff(until.min(now + TELL_EVERY))
+    }
+
+    /// Waits for a turn at a circuit. It costs no attempt.
+    fn wait_for(&mut self, circuit: Arc<OpenCircuit>, failure: Failure) -> Next {
+        let now = Instant::now();
+        let cause = Cause { reason: circuit.reason, status: circuit.status_code };
+        self.ledger.waits_for(cause);
+        self.last = Some(failure);
+        if let Some(budget) = self.recovery() {
+            budget.start(now);
+            budget.remember(&self.event(RetryPhase::Waiting, cause, None));
+            if budget.is_spent(now) {
+                return Next::Leave(self.spent(now, None));
+            }
+        }
+        // Whoever comes too late for the probe is turned away again and again: that is one wait, and told as one.
+        if self.circuit_told.is_none_or(|told| now.saturating_duration_since(told) >= TELL_EVERY) {
+            self.tell_circuit(CircuitPhase::Waiting, &circuit, now);
+            self.circuit_told = Some(now);
+        }
+        let turn = circuit.gate.clone().turn();
+        self.wait = Some(Wait { delay: Duration::ZERO, until: None, cause, circuit: Some(circuit) });
+        Next::Gate(turn, self.look_again(now))
+    }
+
+    /// When a wait for a circuit is looked at again.
+    fn look_again(&self, now: Instant) -> Instant {
+        let next = self.circuit_told.unwrap_or(now) + TELL_EVERY;
+        self.recovery().and_then(RecoveryBudget::deadline).map_or(next, |deadline| next.min(deadline))
+    }
+
+    /// A part of a wait is over.
+    pub(crate) fn tick(&mut self) -> Tick {
+        let now = Instant::now();
+        if self.recovery().is_some_and(|budget| budget.is_spent(now)) {
+            return Tick::Leave(self.spent(now, None));
+        }
+        let Some(wait) = &self.wait else { return Tick::Over };
+        let cause = wait.cause;
+        let ahead = wait.circuit.as_ref().filter(|circuit| wait.until.is_none() || circuit.next_probe > now);
+        match wait.until {
+            Some(until) if until <= now => {
+                self.wait = None;
+                self.begins(cause);
+                Tick::Over
+            }
+            until => {
+                if let Some(circuit) = ahead {
+                    self.tell_circuit(CircuitPhase::Waiting, circuit, now);
+                }
+                match until {
+                    Some(until) => {
+                        self.tell(RetryPhase::Waiting, cause, Some((wait.delay, until - now)));
+                        Tick::More(until.min(now + TELL_EVERY))
+                    }
+                    None => {
+                        self.circuit_told = Some(now);
+                        Tick::More(self.look_again(now))
+                    }
+                }
+            }
         }
     }
 
+    /// The wait for a circuit is over.
+    pub(crate) fn has_turn(&mut self, turn: CircuitTurn) {
+        self.wait = None;
+        self.turn = Some(turn);
+    }
+
+    /// Tells that a retry begins.
+    fn begins(&self, cause: Cause) {
+        self.tell(RetryPhase::Attempt, cause, None);
+    }
+
     /// Tells a retry's success. Without a retry there is nothing to tell.
-    pub(crate) fn recovered(&self) {
-        if let Some(cause) = self.ledger.cause() {
+    pub(crate) fn succeeded(&self) {
+        let retried = self.retries() > 0;
+        if let Some(cause) = self.ledger.cause().filter(|_| retried) {
             self.tell(RetryPhase::Recovered, cause, None);
+        }
+        if let Some(budget) = &self.shared.budget {
+            let candidate = self.selected.as_ref().map(|selected| &selected.candidate);
+            budget.refund(candidate, self.ledger.made() > 0, Instant::now);
         }
     }
 
     /// Ends with a service that failed to become ready: it must not be asked again.
     pub(crate) fn leave(&self, failure: Failure) -> Failure {
-        let verdict = self.ledger.last(&failure, &self.shared.policy);
+        let verdict = self.ledger.last(&failure, self.policy());
         self.end(failure, verdict)
+    }
+
+    /// Ends because the time for recovery is spent.
+    fn spent(&mut self, now: Instant, failure: Option<Failure>) -> Failure {
+        let Some(budget) = self.recovery() else { unreachable!("nothing else is spent") };
+        let end = budget.end(self.context.as_ref(), now);
+        match failure.or(self.last.take()) {
+            // What the provider asked for is of use to the caller still.
+            Some(last) => self.complete(end.with_hint(last.hint()).with_source(last)),
+            None => self.complete(end),
+        }
     }
 
     /// Tells the end of retries, and gives the failure what this layer knows.
     fn end(&self, failure: Failure, verdict: Verdict) -> Failure {
-        if let Verdict::Exhausted(cause) = verdict {
-            self.tell(RetryPhase::Exhausted, cause, None);
+        if let Verdict::Exhausted(cause, by) = verdict {
+            // Another candidate may go on from here, as long as the request has attempts left.
+            let ends_request = self
+                .recovery()
+                .is_some_and(|budget| self.is_last_candidate() || (self.shares_attempts && !budget.has_attempts()));
+            let by = by.filter(|by| *by != ExhaustedBy::AttemptLimit || ends_request);
+            let event = || ProviderRetry { exhausted_by: by, ..self.event(RetryPhase::Exhausted, cause, None) };
+            Context::emit(self.context.as_ref(), || Event::ProviderRetry(event()));
         }
+        self.complete(failure)
+    }
+
+    fn complete(&self, failure: Failure) -> Failure {
         let counted = self.context.as_ref().map_or(0, Context::attempts);
         let failure = match if counted > 0 { counted } else { self.asked } {
             0 => failure,
             attempts => failure.with_attempts(attempts),
         };
-        match &self.candidate {
-            Some(name) if failure.candidate().is_none() => failure.with_candidate(name.clone()),
+        match &self.selected {
+            Some(selected) if failure.candidate().is_none() => {
+                failure.with_candidate(selected.candidate.name().clone())
+            }
             _ => failure,
         }
     }
 
-    fn tell(&self, phase: RetryPhase, cause: Cause, delay: Option<Duration>) {
-        Context::emit(self.context.as_ref(), || {
-            Event::ProviderRetry(ProviderRetry {
-                candidate: self.candidate.clone(),
-                attempt: self.ledger.made(),
-                max_retries: self.ledger.limit(&self.shared.policy),
-                status_code: cause.status,
-                delay,
-                ..ProviderRetry::new(phase, cause.reason)
-            })
-        });
+    fn could_repair(&self) -> bool {
+        !self.repaired && self.selected.as_ref().is_some_and(|selected| selected.candidate.repairs_opaque_rejections())
+    }
+
+    /// Takes the one repair that a request may have, and marks what is sent from now on.
+    fn take_repair(&mut self) -> bool {
+        let taken = self.could_repair() && self.context.as_ref().is_none_or(Context::take_repair);
+        if let Some(request) = self.request.as_mut().filter(|_| taken) {
+            self.repaired = true;
+            request.extensions_mut().insert(WithoutOutputLimit);
+        }
+        taken
+    }
+
+    /// How many retries were made: of this candidate, or, where attempts are shared, of all.
+    fn retries(&self) -> u32 {
+        match self.recovery() {
+            Some(budget) if self.shares_attempts => budget.attempts().saturating_sub(1),
+            _ => self.ledger.made(),
+        }
+    }
+
+    /// `wait` is the whole delay and what is left of it.
+    fn event(&self, phase: RetryPhase, cause: Cause, wait: Option<(Duration, Duration)>) -> ProviderRetry {
+        let recovery = self.recovery();
+        let shared = recovery.filter(|_| self.shares_attempts);
+        // What is announced has not been made yet, and the attempts of a candidate are not in its ledger.
+        let announced = matches!(phase, RetryPhase::Scheduled | RetryPhase::Waiting | RetryPhase::Attempt);
+        let attempt = match shared {
+            Some(budget) if announced => budget.attempts(),
+            _ => self.retries(),
+        };
+        ProviderRetry {
+            candidate: self.selected.as_ref().map(|selected| selected.candidate.name().clone()),
+            attempt,
+            max_retries: shared.map_or_else(|| self.ledger.limit(self.limits), RecoveryBudget::attempt_limit),
+            status_code: cause.status,
+            delay: wait.map(|(delay, _)| delay),
+            next_retry_at: wait.and_then(|(_, left)| SystemTime::now().checked_add(left)),
+            mode: recovery.map_or(RecoveryMode::Standard, |_| RecoveryMode::BoundedForeground),
+            recovery: recovery.map(|budget| budget.snapshot(Instant::now())),
+            client_retries: self.client_retries,
+            ..ProviderRetry::new(phase, cause.reason)
+        }
+    }
+
+    fn tell(&self, phase: RetryPhase, cause: Cause, wait: Option<(Duration, Duration)>) {
+        if let Some(budget) = self.recovery() {
+            let event = self.event(phase, cause, wait);
+            budget.remember(&event);
+            Context::emit(self.context.as_ref(), || Event::ProviderRetry(event));
+            return;
+        }
+        Context::emit(self.context.as_ref(), || Event::ProviderRetry(self.event(phase, cause, wait)));
+    }
+
+    fn tell_circuit(&self, phase: CircuitPhase, circuit: &OpenCircuit, now: Instant) {
+        let context = self.context.as_ref();
+        Context::emit(context, || circuit.event(phase, context, now));
     }
 }

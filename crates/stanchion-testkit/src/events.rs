@@ -12,8 +12,9 @@ use tokio::time::Instant;
 ///
 /// The short form names kind, phase and number: `R.scheduled#1~500` is a retry put off by 500 ms,
 /// `R.exhausted#2(server_error/503)` the end of retries with its reason and status (and after a `!` the limit that
-/// ended them), `C.opened~10000(4/4)` a circuit with its wait, failures and samples, `M.fallback a/x>b/x` another
-/// candidate, `P.failed#1(overloaded)` a physical attempt.
+/// ended them), `C.opened~10000(4/4)` a circuit with its wait, failures and samples, `S.detected#1~10000(output)` the
+/// first silence of an attempt and how long it is, once output had begun, `M.fallback a/x>b/x` another candidate,
+/// `P.failed#1(overloaded)` a physical attempt.
 #[derive(Clone)]
 pub struct Events(Arc<Inner>);
 
@@ -89,6 +90,10 @@ fn line(event: &Event) -> String {
         }
         Event::StreamFrame(event) => format!("F.{}~{}", snake(event.fault), event.bytes),
         Event::CommitHold(event) => format!("H.let_go~{}", event.bytes),
+        Event::ProviderStall(event) => {
+            let output = if event.output_started { "(output)" } else { "" };
+            format!("S.{}#{}~{}{output}", snake(event.phase), event.stall_count, event.duration.as_millis())
+        }
         other => format!("{other:?}"),
     }
 }
@@ -136,7 +141,7 @@ fn snake(name: impl fmt::Debug) -> String {
 mod tests {
     use std::time::Duration;
 
-    use stanchion_core::{FallbackEvent, FrameEvent, FrameFault, RetryPhase};
+    use stanchion_core::{FallbackEvent, FrameEvent, FrameFault, ProviderStall, RetryPhase, StallPhase};
 
     use super::*;
 
@@ -154,10 +159,26 @@ mod tests {
         Context::emit(Some(&context), || retry(RetryPhase::Exhausted, None));
         Context::emit(Some(&context), || Event::ModelFallback(FallbackEvent { from: "a".into(), to: "b".into() }));
         Context::emit(Some(&context), || Event::StreamFrame(FrameEvent { fault: FrameFault::TooLarge, bytes: 7 }));
-        let lines =
-            ["R.scheduled#1~500", "R.attempt#1", "R.exhausted#1(rate_limit/429)", "M.fallback a>b", "F.too_large~7"];
+        let stall = ProviderStall {
+            phase: StallPhase::Detected,
+            candidate: None,
+            stall_count: 1,
+            duration: Duration::from_secs(10),
+            warning_after: Duration::from_secs(10),
+            timeout: None,
+            output_started: true,
+        };
+        Context::emit(Some(&context), || Event::ProviderStall(stall.clone()));
+        let lines = [
+            "R.scheduled#1~500",
+            "R.attempt#1",
+            "R.exhausted#1(rate_limit/429)",
+            "M.fallback a>b",
+            "F.too_large~7",
+            "S.detected#1~10000(output)",
+        ];
         assert_eq!(events.lines(), lines);
         assert_eq!(events.timed_lines()[..2], ["0 R.scheduled#1~500", "500 R.attempt#1"]);
-        assert_eq!(events.all().len(), 5);
+        assert_eq!(events.all().len(), lines.len());
     }
 }

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use http::Request;
 use http_body::Body;
 use http_body_util::Full;
-use stanchion_core::{Call, Candidate, Dialect};
-use stanchion_wire::request::{replace_model, target};
+use stanchion_core::{Call, Candidate, Dialect, WithoutOutputLimit};
+use stanchion_wire::request::{replace_model, target, without_output_limits};
 
 use crate::{Unsendable, headers};
 
@@ -29,6 +29,10 @@ pub(crate) fn for_provider(
         // Gemini's model is in the path.
         Some(model) if call.dialect != Dialect::GeminiGenerateContent => Full::new(replace_model(&whole(body), model)),
         _ => body,
+    };
+    let body = match client.extensions.get::<WithoutOutputLimit>() {
+        Some(_) => Full::new(without_output_limits(&whole(body))),
+        None => body,
     };
     // A fresh head: the version of the client's connection says nothing about the provider's.
     let mut request = Request::new(body);

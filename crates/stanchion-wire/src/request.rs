@@ -5,6 +5,7 @@
 //! | a path into the dialect that is spoken there | [`route`] |
 //! | a body into the model and the stream flag, checked to be one JSON object | [`peek`] |
 //! | another model name into the body, every other byte unchanged | [`replace_model`] |
+//! | the output limits out of the body | [`without_output_limits`] |
 //! | a candidate's base URL into the provider's URI for the call | [`target`] |
 //!
 //! ```
@@ -23,11 +24,14 @@
 //! assert_eq!(sent, br#"{"model": "gpt-x", "stream": true, "messages": [{"content": "\u00e9"}]}"#[..]);
 //! ```
 
+mod limits;
+mod members;
 mod model;
 mod peek;
 mod route;
 mod target;
 
+pub use limits::without_output_limits;
 pub use model::replace_model;
 pub use peek::{BadRequest, Peek, peek};
 pub use route::{Route, route};

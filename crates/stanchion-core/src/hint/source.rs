@@ -1,9 +1,9 @@
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Where a provider said how long to wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum HintSource {
@@ -21,10 +21,14 @@ pub enum HintSource {
     ResetsAt,
     /// The prose of the error message.
     Text,
+    /// No provider's word: our own circuit, which is open for so long.
+    #[serde(skip_deserializing)]
+    Circuit,
 }
 
 impl HintSource {
-    const ALL: [Self; 7] = [
+    /// All places of a reply, in no particular order.
+    pub const ALL: [Self; 7] = [
         Self::RetryAfterMs,
         Self::RetryAfter,
         Self::RateLimitReset,
@@ -44,6 +48,7 @@ impl HintSource {
             Self::RetryInfo => "retry_info",
             Self::ResetsAt => "resets_at",
             Self::Text => "text",
+            Self::Circuit => "circuit",
         }
     }
 }

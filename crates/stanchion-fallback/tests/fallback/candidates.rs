@@ -7,7 +7,7 @@ use std::sync::{
 
 use http::{Method, Request, Response};
 use http_body_util::BodyExt;
-use stanchion_core::{Candidates, Context, DispositionRules, FailureKind, FallbackOn};
+use stanchion_core::{Candidates, Context, DispositionRules, FailureKind, FallbackOn, RecoveryBudget};
 use stanchion_fallback::{Fallback, FallbackLayer};
 use stanchion_testkit::{Events, candidates, request, request_in};
 use tower::{Layer, ServiceExt, service_fn};
@@ -147,4 +147,20 @@ fn layer_and_service_show_what_they_are_made_of() {
     assert_eq!(*service.get_ref(), "inner");
     *service.get_mut() = "other";
     assert_eq!(service.into_inner(), "other");
+}
+
+#[tokio::test]
+async fn a_request_without_an_attempt_left_goes_no_further() {
+    for (taken, asked) in [(1, &["a", "b"][..]), (2, &["a"])] {
+        let events = Events::new();
+        let context = events.context_builder().recovery(RecoveryBudget::new(RecoveryBudget::DEFAULT).with_attempts(1));
+        let context = context.build();
+        for _ in 0..taken {
+            context.recovery().unwrap().take_attempt();
+        }
+        let script = Script::new([Err(failure(FailureKind::Overloaded)), Ok(())]);
+        let _ = Fallback::new(script.clone(), candidates(["a", "b"])).oneshot(request_in(context)).await;
+        assert_eq!(script.asked(), asked);
+        assert_eq!(events.lines().len(), asked.len() - 1, "no marker where nobody follows");
+    }
 }

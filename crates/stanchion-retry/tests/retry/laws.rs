@@ -1,7 +1,7 @@
 //! What holds for every layer, and what holds for every script of answers.
 
 use proptest::prelude::*;
-use stanchion_core::{Disposition, DispositionRules, FailureKind, Retry};
+use stanchion_core::{CircuitOutcome, Disposition, DispositionRules, FailureKind, Retry};
 use stanchion_retry::RetryLayer;
 use stanchion_testkit::{Contract, Events};
 
@@ -11,6 +11,10 @@ use super::{Reply, failure, play, retries};
 async fn the_contract_of_every_layer() {
     Contract::new(RetryLayer::default()).check().await;
     Contract::new(retries(0)).check().await;
+}
+
+fn untouched(kind: FailureKind) -> bool {
+    Disposition::of(&failure(kind), &DispositionRules::default()).circuit == CircuitOutcome::Untouched
 }
 
 /// How many attempts a script comes to, told without any of the layer's own code.
@@ -61,7 +65,9 @@ proptest! {
         let told = match last {
             None if made == 0 => None,
             None => Some(format!("R.recovered#{made}")),
-            Some(FailureKind::Cancelled) => None,
+            Some(FailureKind::Cancelled | FailureKind::RecoveryBudget) => None,
+            // Who was not even asked has told why by itself.
+            Some(kind) if untouched(kind) => None,
             Some(kind) if made == 0 && !retryable(kind) => None,
             Some(_) => Some(format!("R.exhausted#{made}")),
         };

@@ -130,7 +130,7 @@ async fn seeds_decide_the_jitter() {
 fn layer_and_service_show_what_they_are_made_of() {
     let layer = retries(7).with_seed(1);
     assert_eq!(layer.policy().max_retries(), 7);
-    assert!(format!("{layer:?}").contains("max_retries: 7"));
+    assert!(format!("{layer:?}").contains("limits: One(7)"));
     let mut service = stanchion_retry::Retry::new("inner", layer.policy().clone());
     assert_eq!((service.policy().max_retries(), *service.get_ref()), (7, "inner"));
     assert!(format!("{service:?}").contains(r#"inner: "inner""#));

@@ -4,7 +4,9 @@ use std::error::Error;
 
 use http::{HeaderName, HeaderValue, Request, Version};
 use http_body_util::Full;
-use stanchion_core::{Call, Candidate, Context, Dialect, Failure, FailureKind, Family, Phase, Secret, Selected};
+use stanchion_core::{
+    Call, Candidate, Context, Dialect, Failure, FailureKind, Family, Phase, Secret, Selected, WithoutOutputLimit,
+};
 use stanchion_upstream::Unsendable;
 use stanchion_wire::request::BadTarget;
 
@@ -204,4 +206,20 @@ async fn an_empty_body_stays_empty() {
     let request = request(Dialect::OpenAiChat, candidate(Family::OpenAi, "https://h/v1"));
     let request: Request<Full<bytes::Bytes>> = request.map(|_| Full::default());
     assert_eq!(sent(request).await.unwrap().1, "");
+}
+
+#[tokio::test]
+async fn a_request_that_is_marked_so_goes_without_its_output_limits() {
+    let body = r#"{"model":"asked","max_tokens":5,"max_completion_tokens":6,"messages":[]}"#;
+    for (marked, expected) in [
+        (false, r#"{"model":"ours","max_tokens":5,"max_completion_tokens":6,"messages":[]}"#),
+        (true, r#"{"model":"ours", "messages":[]}"#),
+    ] {
+        let mut request = request(Dialect::OpenAiChat, candidate(Family::OpenAi, "https://h/v1"));
+        *request.body_mut() = http_body_util::Full::from(body);
+        if marked {
+            request.extensions_mut().insert(WithoutOutputLimit);
+        }
+        assert_eq!(sent(request).await.unwrap().1, expected);
+    }
 }

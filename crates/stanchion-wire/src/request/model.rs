@@ -1,7 +1,8 @@
-use std::{borrow::Cow, ops::Range};
+use std::ops::Range;
 
 use bytes::Bytes;
-use memchr::memchr2;
+
+use super::members::{Members, decode};
 
 /// Puts another model name into a request's body.
 ///
@@ -25,94 +26,9 @@ pub fn replace_model(body: &Bytes, model: &str) -> Bytes {
     replaced.into()
 }
 
-/// The text of a JSON string, quotes included; `None` if it is none.
-fn decode(string: &[u8]) -> Option<Cow<'_, str>> {
-    let text = std::str::from_utf8(string).ok()?;
-    let inner = text.strip_prefix('"')?.strip_suffix('"')?;
-    if inner.contains('\\') { serde_json::from_str(text).ok().map(Cow::Owned) } else { Some(Cow::Borrowed(inner)) }
-}
-
 /// Where the value of the first top-level key `model` stands.
 fn model_value(body: &[u8]) -> Option<Range<usize>> {
-    let mut scan = Scan { body, at: 0 };
-    scan.token(b'{')?;
-    loop {
-        let key = scan.string()?;
-        scan.token(b':')?;
-        let value = scan.value()?;
-        if decode(&body[key])? == "model" {
-            return Some(value);
-        }
-        scan.token(b',')?;
-    }
-}
-
-/// A walk over JSON that trusts its syntax: the body was checked where it came in. What it cannot follow ends it.
-struct Scan<'a> {
-    body: &'a [u8],
-    at: usize,
-}
-
-impl Scan<'_> {
-    fn peek(&mut self) -> Option<u8> {
-        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.body.get(self.at) {
-            self.at += 1;
-        }
-        self.body.get(self.at).copied()
-    }
-
-    fn token(&mut self, wanted: u8) -> Option<()> {
-        (self.peek()? == wanted).then(|| self.at += 1)
-    }
-
-    /// A string, quotes included.
-    fn string(&mut self) -> Option<Range<usize>> {
-        let start = match self.peek()? {
-            b'"' => self.at,
-            _ => return None,
-        };
-        self.at += 1;
-        loop {
-            self.at += memchr2(b'"', b'\\', self.body.get(self.at..)?)?;
-            if self.body[self.at] == b'"' {
-                self.at += 1;
-                return Some(start..self.at);
-            }
-            self.at += 2;
-        }
-    }
-
-    fn value(&mut self) -> Option<Range<usize>> {
-        let first = self.peek()?;
-        let start = self.at;
-        match first {
-            b'"' => return self.string(),
-            b'{' | b'[' => {
-                let mut depth = 0_usize;
-                loop {
-                    match self.body.get(self.at)? {
-                        b'"' => {
-                            self.string()?;
-                            continue;
-                        }
-                        b'{' | b'[' => depth += 1,
-                        b'}' | b']' => depth -= 1,
-                        _ => {}
-                    }
-                    self.at += 1;
-                    if depth == 0 {
-                        break;
-                    }
-                }
-            }
-            _ => {
-                let rest = &self.body[start..];
-                self.at +=
-                    rest.iter().position(|byte| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r'))?;
-            }
-        }
-        Some(start..self.at)
-    }
+    Members::of(body).find(|member| member.is_called(body, "model")).map(|member| member.value)
 }
 
 #[cfg(test)]
