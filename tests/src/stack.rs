@@ -7,15 +7,16 @@ use http::{Request, Response, response::Parts};
 use http_body::Body;
 use http_body_util::{BodyExt, Full};
 use stanchion::{
-    Onion, Standard,
+    Onion,
+    circuit::{Circuit, CircuitLayer, CircuitPolicy, CircuitPreflight, CircuitPreflightLayer, CircuitRegistry},
     core::{
         Call, Candidate, Candidates, Context, Dialect, DispositionRules, Failure, FailureKind, StreamRecord, Usage,
     },
-    deadline::{Attempt, AttemptLayer, AttemptLimits},
+    deadline::{Attempt, AttemptLayer, AttemptLimits, Recovery, RecoveryLayer, RecoveryLimits},
     edge::{Edge, EdgeLayer},
     fallback::{Fallback, FallbackLayer},
     retry::{Retry, RetryLayer, RetryPolicy},
-    stream::{Commit, Observe, ObserveLayer},
+    stream::{Commit, CommitLayer, Observe, ObserveLayer},
     upstream::Upstream,
 };
 use stanchion_testkit::Events;
@@ -25,7 +26,19 @@ use tower::{Service, ServiceExt};
 use crate::provider::Provider;
 
 /// The layers inside the edge, over a transport.
-pub type Inner<T> = Fallback<Retry<Commit<Attempt<Observe<Upstream<T>>>>>>;
+pub type Inner<T> = Recovery<Fallback<Retry<CircuitPreflight<Circuit<Commit<Attempt<Observe<Upstream<T>>>>>>>>>;
+
+type All = Onion<
+    EdgeLayer,
+    RecoveryLayer,
+    FallbackLayer,
+    RetryLayer,
+    CircuitPreflightLayer,
+    CircuitLayer,
+    CommitLayer,
+    AttemptLayer,
+    ObserveLayer,
+>;
 
 /// Settings of all layers. The rest is as by default, but for the jitter: a backoff is as long as it can be.
 #[derive(Debug, Clone)]
@@ -34,7 +47,10 @@ pub struct Stack {
     stream: bool,
     array: bool,
     candidates: Vec<Candidate>,
+    recovery: RecoveryLimits,
     retry: RetryPolicy,
+    circuit: CircuitPolicy,
+    registry: Option<CircuitRegistry>,
     limits: AttemptLimits,
     rules: DispositionRules,
     observe: ObserveLayer,
@@ -54,6 +70,8 @@ pub struct Outcome {
     pub took: Duration,
     /// The events of the request, in short, as [`Events`] shows them.
     pub events: Vec<String>,
+    /// The same, each after its milliseconds since the request.
+    pub timed_events: Vec<String>,
 }
 
 impl Stack {
@@ -69,7 +87,10 @@ impl Stack {
             stream: true,
             array: false,
             candidates: candidates.into_iter().collect(),
+            recovery: no_recovery(),
             retry: RetryPolicy::default(),
+            circuit: CircuitPolicy::default(),
+            registry: None,
             limits: AttemptLimits::default(),
             rules: DispositionRules::default(),
             observe: ObserveLayer::new(),
@@ -109,6 +130,34 @@ impl Stack {
         self.retry(RetryPolicy::builder().max_retries(max).build().expect("within the ranges"))
     }
 
+    /// Recovers within a budget, in seconds.
+    #[must_use]
+    pub fn recovery(mut self, budget: u64) -> Self {
+        let limits = RecoveryLimits::builder().budget(Duration::from_secs(budget));
+        self.recovery = limits.build().expect("within the range");
+        self
+    }
+
+    /// Has circuits under another policy.
+    #[must_use]
+    pub fn circuit(mut self, policy: CircuitPolicy) -> Self {
+        self.circuit = policy;
+        self
+    }
+
+    /// Has no circuits.
+    #[must_use]
+    pub fn without_circuits(self) -> Self {
+        self.circuit(CircuitPolicy::builder().open(Duration::ZERO).build().expect("zero is off"))
+    }
+
+    /// Keeps its circuits from one request to the next.
+    #[must_use]
+    pub fn registry(mut self, registry: &CircuitRegistry) -> Self {
+        self.registry = Some(registry.clone());
+        self
+    }
+
     /// Has other clocks: first output, idle and total, in seconds. Zero is none.
     #[must_use]
     pub fn limits(mut self, first_output: u64, idle: u64, total: u64) -> Self {
@@ -139,17 +188,22 @@ impl Stack {
         self
     }
 
-    fn onion(&self) -> Standard {
+    fn onion(&self) -> All {
         let candidates = Candidates::new(self.candidates.iter().cloned());
         let retry = RetryLayer::new(self.retry.clone());
         let retry = match self.seed {
             Some(seed) => retry.with_seed(seed),
             None => retry.with_random(|| 1.0),
         };
-        Onion::standard(candidates.clone())
+        let registry = self.registry.clone().unwrap_or_default();
+        let circuit = CircuitLayer::new(registry, self.circuit.clone()).with_candidates(candidates.clone());
+        Onion::new()
             .edge(EdgeLayer::new().rules(self.rules))
+            .recovery(RecoveryLayer::new(self.recovery))
             .fallback(FallbackLayer::new(candidates).with_rules(self.rules))
             .retry(retry)
+            .circuit(circuit)
+            .commit(CommitLayer::new())
             .attempt(AttemptLayer::new(self.limits))
             .observe(self.observe)
     }
@@ -207,6 +261,11 @@ impl Stack {
     }
 }
 
+/// No request gets a budget of its own.
+fn no_recovery() -> RecoveryLimits {
+    RecoveryLimits::builder().budget(Duration::ZERO).build().expect("zero is off")
+}
+
 /// A candidate at `base`, named after its provider, with the model `m`.
 pub fn candidate(dialect: Dialect, provider: &str, base: &str) -> Candidate {
     let version = if dialect.family() == stanchion::core::Family::OpenAi { "/v1" } else { "" };
@@ -223,8 +282,14 @@ impl Outcome {
         B::Error: Into<Failure>,
     {
         let began = Instant::now();
-        let mut outcome =
-            Self { head: None, pieces: Vec::new(), failure: None, took: Duration::ZERO, events: Vec::new() };
+        let mut outcome = Self {
+            head: None,
+            pieces: Vec::new(),
+            failure: None,
+            took: Duration::ZERO,
+            events: Vec::new(),
+            timed_events: Vec::new(),
+        };
         match service.oneshot(request).await {
             Err(error) => outcome.failure = Some(error.into()),
             Ok(response) => {
@@ -243,6 +308,7 @@ impl Outcome {
         }
         outcome.took = began.elapsed();
         outcome.events = events.lines();
+        outcome.timed_events = events.timed_lines();
         outcome
     }
 

@@ -71,12 +71,23 @@ impl<F: Fn(&Event) + Send + Sync> Observer for F {
 pub struct Context(Arc<Inner>);
 
 struct Inner {
+    observer: Option<Arc<dyn Observer>>,
+    known: Known,
+}
+
+/// What is known of the request, or the context that knows it.
+#[expect(clippy::large_enum_variant, reason = "the small one is rare, and is gone with its request")]
+enum Known {
+    Here(Shared),
+    By(Context),
+}
+
+struct Shared {
     session: Option<Box<str>>,
     owner: Option<Box<str>>,
     class: RequestClass,
     context_epoch: Option<Box<str>>,
     recovery: OnceLock<Option<RecoveryBudget>>,
-    observer: Option<Arc<dyn Observer>>,
     attempts: AtomicU32,
     retries: [AtomicU32; 2],
     repaired: AtomicBool,
@@ -139,17 +150,17 @@ impl ContextBuilder {
 
     /// The context.
     pub fn build(self) -> Context {
-        Context(Arc::new(Inner {
+        let shared = Shared {
             session: self.session,
             owner: self.owner,
             class: self.class,
             context_epoch: self.context_epoch,
             recovery: self.recovery,
-            observer: self.observer,
             attempts: AtomicU32::new(0),
             retries: Default::default(),
             repaired: AtomicBool::new(false),
-        }))
+        };
+        Context(Arc::new(Inner { observer: self.observer, known: Known::Here(shared) }))
     }
 }
 
@@ -164,76 +175,102 @@ impl Context {
         request.extensions().get()
     }
 
+    /// The same request with one more observer, who sees what is emitted to the new context and to its clones. All else
+    /// is shared: who asks, the recovery budget, what was counted, and the observers that were there before.
+    #[must_use]
+    pub fn with_observer(&self, observer: Arc<dyn Observer>) -> Self {
+        Self(Arc::new(Inner { observer: Some(observer), known: Known::By(self.clone()) }))
+    }
+
+    fn shared(&self) -> &Shared {
+        let mut context = self;
+        loop {
+            match &context.0.known {
+                Known::Here(shared) => return shared,
+                Known::By(other) => context = other,
+            }
+        }
+    }
+
+    /// The observers, those that came last first.
+    fn observers(&self) -> impl Iterator<Item = &dyn Observer> {
+        let contexts = std::iter::successors(Some(self), |context| match &context.0.known {
+            Known::Here(_) => None,
+            Known::By(other) => Some(other),
+        });
+        contexts.filter_map(|context| context.0.observer.as_deref())
+    }
+
     /// The conversation.
     pub fn session(&self) -> Option<&str> {
-        self.0.session.as_deref()
+        self.shared().session.as_deref()
     }
 
     /// Whose capacity the request uses: the owner if one is named, else the session.
     pub fn owner(&self) -> Option<&str> {
-        self.0.owner.as_deref().or(self.session())
+        self.shared().owner.as_deref().or(self.session())
     }
 
     /// Who waits.
     pub fn class(&self) -> RequestClass {
-        self.0.class
+        self.shared().class
     }
 
     /// Changes when the conversation was compacted.
     pub fn context_epoch(&self) -> Option<&str> {
-        self.0.context_epoch.as_deref()
+        self.shared().context_epoch.as_deref()
     }
 
     /// The recovery budget of a bounded foreground request; `None` in standard mode.
     pub fn recovery(&self) -> Option<&RecoveryBudget> {
-        self.0.recovery.get()?.as_ref()
+        self.shared().recovery.get()?.as_ref()
     }
 
     /// Gives the request a recovery budget, unless it was said before whether it has one. For the recovery layer.
     pub fn recover_within(&self, budget: impl FnOnce() -> Option<RecoveryBudget>) {
-        self.0.recovery.get_or_init(budget);
+        self.shared().recovery.get_or_init(budget);
     }
 
     /// How many physical attempts were made so far, over all candidates.
     pub fn attempts(&self) -> u32 {
-        self.0.attempts.load(Ordering::Relaxed)
+        self.shared().attempts.load(Ordering::Relaxed)
     }
 
     /// Counts one more physical attempt and returns its number, from 1. For the layer that makes the exchange.
     pub fn count_attempt(&self) -> u32 {
-        self.0.attempts.fetch_add(1, Ordering::Relaxed) + 1
+        self.shared().attempts.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// How many retries out of a budget of this class were made so far, over all candidates. For policies that count for
     /// the whole request.
     pub fn retries(&self, class: RetryClass) -> u32 {
-        self.0.retries[class as usize].load(Ordering::Relaxed)
+        self.shared().retries[class as usize].load(Ordering::Relaxed)
     }
 
     /// Counts one more retry out of a budget of this class.
     pub fn count_retry(&self, class: RetryClass) {
-        self.0.retries[class as usize].fetch_add(1, Ordering::Relaxed);
+        self.shared().retries[class as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Takes the one repair that a logical request may have. `false` if it was taken before.
     pub fn take_repair(&self) -> bool {
-        !self.0.repaired.swap(true, Ordering::Relaxed)
+        !self.shared().repaired.swap(true, Ordering::Relaxed)
     }
 
     /// Tells an event to the request's observer and to `tracing`. The event is not even built when nobody listens.
     pub fn emit(context: Option<&Self>, event: impl FnOnce() -> Event) {
-        let observer = context.and_then(|context| context.0.observer.as_deref());
+        let mut observers = context.into_iter().flat_map(Context::observers).peekable();
         #[cfg(feature = "tracing")]
         let traced = tracing::enabled!(target: "stanchion", tracing::Level::INFO);
         #[cfg(not(feature = "tracing"))]
         let traced = false;
-        if observer.is_none() && !traced {
+        if observers.peek().is_none() && !traced {
             return;
         }
         let event = event();
         #[cfg(feature = "tracing")]
         event.trace();
-        if let Some(observer) = observer {
+        for observer in observers {
             observer.observe(&event);
         }
     }
@@ -291,6 +328,35 @@ mod tests {
         let event = Event::ModelFallback(FallbackEvent { from: "a".into(), to: "b".into() });
         Context::emit(Some(&context), || event.clone());
         assert_eq!(*seen.lock().unwrap(), [event]);
+    }
+
+    #[test]
+    fn one_more_observer_shares_all_the_rest() {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let listener = |name: &'static str| {
+            let into = seen.clone();
+            Arc::new(move |_: &Event| into.lock().unwrap().push(name))
+        };
+        let event = || Event::ModelFallback(FallbackEvent { from: "a".into(), to: "b".into() });
+        let first = Context::builder().session("s").class(RequestClass::Background).observer(listener("first")).build();
+        let second = first.with_observer(listener("second"));
+        let third = second.with_observer(listener("third"));
+        Context::emit(Some(&first), event);
+        assert_eq!(std::mem::take(&mut *seen.lock().unwrap()), ["first"]);
+        Context::emit(Some(&third.clone()), event);
+        assert_eq!(*seen.lock().unwrap(), ["third", "second", "first"]);
+
+        assert_eq!((third.session(), third.class()), (Some("s"), RequestClass::Background));
+        assert_eq!((third.count_attempt(), first.count_attempt()), (1, 2));
+        third.count_retry(RetryClass::Transient);
+        assert_eq!((second.attempts(), first.retries(RetryClass::Transient)), (2, 1));
+        assert!(second.take_repair() && !first.take_repair());
+        third.recover_within(|| None);
+        first.recover_within(|| unreachable!("it is said whether there is a budget"));
+
+        let alone = Context::default().with_observer(listener("alone"));
+        Context::emit(Some(&alone), event);
+        assert_eq!(seen.lock().unwrap().last(), Some(&"alone"));
     }
 
     #[test]

@@ -84,10 +84,49 @@ impl fmt::Display for FallbackOn {
     }
 }
 
+/// A class of failures that says nothing about a provider's health by default, and at which a deployment may have a
+/// circuit open at once, without waiting for more of them, by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ForceOpenOn {
+    /// Credential refused or not permitted: it will be refused again.
+    Auth,
+    /// Quota or credit exhausted: it does not come back by asking.
+    Quota,
+}
+
+impl ForceOpenOn {
+    const ALL: [Self; 2] = [Self::Auth, Self::Quota];
+
+    /// The name used in configuration.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Auth => "auth",
+            Self::Quota => "quota",
+        }
+    }
+
+    /// The class of a kind.
+    const fn of(kind: FailureKind) -> Option<Self> {
+        match kind {
+            FailureKind::Authentication | FailureKind::PermissionDenied => Some(Self::Auth),
+            FailureKind::QuotaExhausted => Some(Self::Quota),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for ForceOpenOn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 /// The few cells of the table that deployments disagree on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DispositionRules {
     fallback_on: u8,
+    force_open_on: u8,
     rate_limit_opens_circuit: bool,
     overload_opens_circuit: bool,
     retry_on_silence: bool,
@@ -95,7 +134,13 @@ pub struct DispositionRules {
 
 impl Default for DispositionRules {
     fn default() -> Self {
-        Self { fallback_on: 0, rate_limit_opens_circuit: true, overload_opens_circuit: true, retry_on_silence: false }
+        Self {
+            fallback_on: 0,
+            force_open_on: 0,
+            rate_limit_opens_circuit: true,
+            overload_opens_circuit: true,
+            retry_on_silence: false,
+        }
     }
 }
 
@@ -105,6 +150,27 @@ impl DispositionRules {
     pub fn with_fallback_on(mut self, class: FallbackOn) -> Self {
         self.fallback_on |= 1 << class as u8;
         self
+    }
+
+    /// Opens a circuit at once at a failure of this class. Default: none does.
+    ///
+    /// For: what is refused for its account is refused until someone acts (PolyGateway, octos' chain). Against: the
+    /// provider is well, and one wrong key closes the door for all who share the circuit.
+    #[must_use]
+    pub fn with_forced_opening_on(mut self, class: ForceOpenOn) -> Self {
+        self.force_open_on |= 1 << class as u8;
+        self
+    }
+
+    /// Whether a circuit opens at once at a failure of this class.
+    pub fn forces_opening_on(&self, class: ForceOpenOn) -> bool {
+        self.force_open_on & (1 << class as u8) != 0
+    }
+
+    /// The classes at which a circuit opens at once.
+    pub fn force_open_on(&self) -> impl Iterator<Item = ForceOpenOn> {
+        let rules = *self;
+        ForceOpenOn::ALL.into_iter().filter(move |class| rules.forces_opening_on(*class))
     }
 
     /// Whether a true rate limit (429) is a failure sample for the circuit. Default: yes.
@@ -155,6 +221,8 @@ pub struct Disposition {
     pub fallback: bool,
     /// What the candidate's circuit learns.
     pub circuit: CircuitOutcome,
+    /// Whether the circuit opens at once, whatever it has seen before. Only with [`CircuitOutcome::Failure`].
+    pub opens_at_once: bool,
     /// Why a retry is made, where one is.
     pub reason: RetryReason,
     /// The status at the edge, where the provider's own reply is not given back verbatim.
@@ -266,6 +334,7 @@ impl Disposition {
                 Next::If(class) => rules.falls_back_on(class),
             },
             circuit,
+            opens_at_once: false,
             reason,
             status,
         };
@@ -305,6 +374,12 @@ impl Disposition {
                 }
                 None => {}
             }
+        }
+        if failure.phase() != Phase::AfterOutput
+            && ForceOpenOn::of(kind).is_some_and(|class| rules.forces_opening_on(class))
+        {
+            disposition.circuit = CircuitOutcome::Failure;
+            disposition.opens_at_once = true;
         }
         disposition
     }
@@ -430,6 +505,26 @@ mod tests {
         for kind in [FailureKind::RateLimited, FailureKind::Overloaded] {
             assert_eq!(of(&before_output(kind)).circuit, CircuitOutcome::Failure);
             assert_eq!(Disposition::of(&before_output(kind), &rules).circuit, CircuitOutcome::Neutral);
+        }
+    }
+
+    #[test]
+    fn a_circuit_opens_at_once_only_where_the_rules_say_so() {
+        for (class, kind) in [
+            (ForceOpenOn::Auth, FailureKind::Authentication),
+            (ForceOpenOn::Auth, FailureKind::PermissionDenied),
+            (ForceOpenOn::Quota, FailureKind::QuotaExhausted),
+        ] {
+            let failure = before_output(kind).with_should_retry(Some(false));
+            assert_eq!((of(&failure).circuit, of(&failure).opens_at_once), (CircuitOutcome::Neutral, false));
+            let rules = DispositionRules::default().with_forced_opening_on(class);
+            let forced = Disposition::of(&failure, &rules);
+            assert_eq!((forced.circuit, forced.opens_at_once), (CircuitOutcome::Failure, true), "{kind:?}");
+            assert_eq!((forced.retry, forced.fallback), (of(&failure).retry, of(&failure).fallback));
+            let late = Disposition::of(&failure.with_phase(Phase::AfterOutput), &rules);
+            assert_eq!((late.circuit, late.opens_at_once), (CircuitOutcome::Untouched, false));
+            assert!(!Disposition::of(&before_output(FailureKind::ServerError), &rules).opens_at_once);
+            assert_eq!(rules.force_open_on().collect::<Vec<_>>(), [class]);
         }
     }
 

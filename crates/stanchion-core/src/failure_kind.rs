@@ -194,7 +194,7 @@ impl FailureKind {
             Self::QueueFull => "the admission queue is full",
             Self::QueueTimeout => "no permit within the longest admission wait",
             Self::QueueClosed => "admission is closed",
-            Self::RecoveryBudget => "the recovery budget is spent",
+            Self::RecoveryBudget => "no recovery within the recovery budget",
             Self::Cancelled => "the caller gave up",
             Self::Misconfigured => "the configuration does not allow this request",
             Self::Unknown => "an unknown failure",

@@ -49,7 +49,7 @@ pub use candidate::{Candidate, Candidates, Selected, WithoutOutputLimit};
 pub use circuit::{CircuitGate, CircuitTurn, OpenCircuit, WaitsForCircuit};
 pub use commit::CommitPolicy;
 pub use context::{Context, ContextBuilder, Observer, RequestClass, RetryClass};
-pub use disposition::{CircuitOutcome, Disposition, DispositionRules, FallbackOn, Retry, RetryReason};
+pub use disposition::{CircuitOutcome, Disposition, DispositionRules, FallbackOn, ForceOpenOn, Retry, RetryReason};
 pub use event::{
     AttemptPhase, CircuitPhase, Event, ExhaustedBy, FallbackEvent, FrameEvent, FrameFault, HoldEvent, ProviderAttempt,
     ProviderCircuit, ProviderRetry, ProviderStall, RecoverySnapshot, RetryPhase, StallPhase,

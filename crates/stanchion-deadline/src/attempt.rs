@@ -2,6 +2,7 @@
 
 mod about;
 mod body;
+mod first_output;
 mod future;
 mod layer;
 mod limits;
@@ -10,6 +11,7 @@ mod watch;
 
 pub use self::{
     body::AttemptBody,
+    first_output::FirstOutput,
     future::AttemptFuture,
     layer::AttemptLayer,
     limits::{AttemptLimits, AttemptLimitsBuilder, LimitsError},

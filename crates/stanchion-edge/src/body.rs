@@ -1,28 +1,37 @@
 use std::{
     fmt,
+    future::Future,
     pin::Pin,
     task::{Context, Poll, ready},
 };
 
 use bytes::Bytes;
+use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use stanchion_core::{Dialect, Failure, Framing, StreamRecord};
 use stanchion_wire::render;
 
+use crate::live::Live;
+
 pin_project! {
     /// The body of [`Edge`](crate::Edge): a failure within it becomes the dialect's in-band error, and then it ends.
     ///
-    /// Where the dialect has no such thing (a whole document that broke off), the body fails: the connection is cut, and the client knows.
-    pub struct EdgeBody<B> {
+    /// Where the dialect has no such thing (a whole document that broke off), the body fails: the connection is cut,
+    /// and the client knows.
+    ///
+    /// `B` is the body of the reply. `F` is the future of the service within: with a heartbeat, the body waits for the
+    /// reply itself. Then, and where the client gets control events, all of it lies in one box; otherwise there is
+    /// none.
+    pub struct EdgeBody<F, B> {
         #[pin]
-        inner: Inner<B>,
+        inner: Inner<F, B>,
     }
 }
 
 pin_project! {
     #[project = InnerProjection]
-    enum Inner<B> {
+    enum Inner<F, B> {
         Whole { bytes: Bytes },
         Streamed {
             #[pin]
@@ -31,16 +40,17 @@ pin_project! {
             framing: Option<Framing>,
             record: Option<StreamRecord>,
         },
+        Live { live: Pin<Box<Live<F, B>>> },
     }
 }
 
-impl<B> fmt::Debug for EdgeBody<B> {
+impl<F, B> fmt::Debug for EdgeBody<F, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EdgeBody").finish_non_exhaustive()
     }
 }
 
-impl<B> EdgeBody<B> {
+impl<F, B> EdgeBody<F, B> {
     pub(crate) fn whole(bytes: Bytes) -> Self {
         Self { inner: Inner::Whole { bytes } }
     }
@@ -48,10 +58,16 @@ impl<B> EdgeBody<B> {
     pub(crate) fn streamed(body: B, dialect: Dialect, framing: Option<Framing>, record: Option<StreamRecord>) -> Self {
         Self { inner: Inner::Streamed { body, dialect, framing, record } }
     }
+
+    pub(crate) fn live(live: Pin<Box<Live<F, B>>>) -> Self {
+        Self { inner: Inner::Live { live } }
+    }
 }
 
-impl<B> Body for EdgeBody<B>
+impl<F, B, E> Body for EdgeBody<F, B>
 where
+    F: Future<Output = Result<Response<B>, E>>,
+    E: Into<Failure>,
     B: Body<Data = Bytes>,
     B::Error: Into<Failure>,
 {
@@ -80,6 +96,7 @@ where
                     None => Err(failure),
                 }))
             }
+            InnerProjection::Live { live } => live.as_mut().poll_frame(cx),
         }
     }
 
@@ -87,6 +104,7 @@ where
         match &self.inner {
             Inner::Whole { bytes } => bytes.is_empty(),
             Inner::Streamed { body, .. } => body.is_end_stream(),
+            Inner::Live { live } => live.is_end_stream(),
         }
     }
 
@@ -103,6 +121,7 @@ where
                 open.set_lower(hint.lower());
                 open
             }
+            Inner::Live { live } => live.size_hint(),
         }
     }
 }

@@ -61,7 +61,7 @@ impl Collected {
         self.first.len() + self.rest.len()
     }
 
-    fn push(&mut self, data: Bytes) {
+    pub(crate) fn push(&mut self, data: Bytes) {
         if self.len() == 0 {
             self.first = data;
             return;
@@ -72,7 +72,7 @@ impl Collected {
         self.rest.extend_from_slice(&data);
     }
 
-    fn take(&mut self) -> Bytes {
+    pub(crate) fn take(&mut self) -> Bytes {
         if self.rest.is_empty() { std::mem::take(&mut self.first) } else { self.rest.split().freeze() }
     }
 }

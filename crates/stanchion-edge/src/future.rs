@@ -21,11 +21,14 @@ use tower_service::Service;
 use crate::{
     EdgeBody, EdgeLayer,
     collect::{CollectError, Collected},
+    events::Listener,
     identity,
+    layer::Heartbeats,
+    live::{Live, is_plain},
 };
 
 /// The largest whole reply that is turned into a stream; what is held of a document before it commits is no larger.
-const MAX_SYNTHESIZED: usize = 8 * 1024 * 1024;
+pub(crate) const MAX_SYNTHESIZED: usize = 8 * 1024 * 1024;
 
 pin_project! {
     /// The future of [`Edge`](crate::Edge).
@@ -47,6 +50,11 @@ struct Settings {
     dialect: Dialect,
     context: Context,
     commit: Option<CommitPolicy>,
+    heartbeats: Heartbeats,
+    // Whether the client asks for the events of its request.
+    tells: bool,
+    // Where they wait, if it may have them.
+    listener: Option<Listener>,
 }
 
 pin_project! {
@@ -72,6 +80,8 @@ pin_project! {
             inner: F,
             stream: bool,
         },
+        // As Calling, once; then the client is told that its stream has begun.
+        Beginning { live: Option<Pin<Box<Live<F, R>>>> },
         // The provider sent a whole document to a client that wants a stream.
         Converting {
             #[pin]
@@ -79,6 +89,12 @@ pin_project! {
             collected: Collected,
             head: Option<response::Parts>,
         },
+    }
+}
+
+impl<S, B, F, R> State<S, B, F, R> {
+    fn converting(head: response::Parts, body: R) -> Self {
+        Self::Converting { body, collected: Collected::default(), head: Some(head) }
     }
 }
 
@@ -102,6 +118,9 @@ where
             dialect,
             context,
             commit,
+            heartbeats: layer.heartbeats.clone(),
+            tells: identity::wants_events(&head.headers, layer),
+            listener: None,
         };
         let state = match route {
             None => {
@@ -140,7 +159,7 @@ where
     R: Body<Data = Bytes>,
     R::Error: Into<Failure>,
 {
-    type Output = Result<Response<EdgeBody<R>>, Infallible>;
+    type Output = Result<Response<EdgeBody<S::Future, R>>, Infallible>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
@@ -180,29 +199,43 @@ where
                 StateProjection::Readying { service, request } => match ready!(service.poll_ready(cx)) {
                     Ok(()) => {
                         let request = request.take().expect("taken once");
-                        let stream = request.extensions().get::<Call>().is_some_and(|call| call.stream);
-                        State::Calling { inner: service.call(request), stream }
+                        let call = request.extensions().get::<Call>();
+                        let stream = call.is_some_and(|call| call.stream);
+                        let heartbeat = call.and_then(|call| settings.heartbeat(call));
+                        let inner = service.call(request);
+                        match heartbeat {
+                            None => State::Calling { inner, stream },
+                            Some(every) => {
+                                let live = Live::waiting(inner, settings.dialect, every, settings.listener.take());
+                                State::Beginning { live: Some(Box::pin(live)) }
+                            }
+                        }
                     }
                     Err(error) => State::Answered { response: Some(settings.render(&error.into())) },
                 },
                 StateProjection::Calling { inner, stream } => match ready!(inner.poll(cx)) {
                     Err(error) => State::Answered { response: Some(settings.render(&error.into())) },
-                    Ok(response) => {
-                        let (mut head, body) = response.into_parts();
-                        let framing = head.extensions.get::<StreamRecord>().and_then(StreamRecord::framing);
-                        settings.finish_head(&mut head, framing);
-                        let whole = framing == Some(Framing::Document) && *stream && head.status.is_success();
-                        if whole && body.size_hint().upper().is_some_and(|upper| upper <= MAX_SYNTHESIZED as u64) {
-                            State::Converting { body, collected: Collected::default(), head: Some(head) }
-                        } else {
-                            let record = head.extensions.get::<StreamRecord>().cloned();
-                            return Poll::Ready(Ok(Response::from_parts(
-                                head,
-                                EdgeBody::streamed(body, settings.dialect, framing, record),
-                            )));
+                    Ok(response) => match settings.receive(response, *stream) {
+                        Received::Whole(head, body) => State::converting(head, body),
+                        Received::Ready(response) => return Poll::Ready(Ok(response)),
+                    },
+                },
+                StateProjection::Beginning { live } => {
+                    let waiting = live.as_mut().expect("polled after it was ready");
+                    match waiting.as_mut().poll_answer(cx) {
+                        Poll::Pending => {
+                            return Poll::Ready(Ok(begun(live.take().expect("just polled"))));
+                        }
+                        Poll::Ready(Err(error)) => State::Answered { response: Some(settings.render(&error.into())) },
+                        Poll::Ready(Ok(response)) => {
+                            settings.listener = waiting.as_mut().take_events();
+                            match settings.receive(response, true) {
+                                Received::Whole(head, body) => State::converting(head, body),
+                                Received::Ready(response) => return Poll::Ready(Ok(response)),
+                            }
                         }
                     }
-                },
+                }
                 StateProjection::Converting { body, collected, head } => {
                     let collected = ready!(collected.poll(body, MAX_SYNTHESIZED, cx));
                     let mut head = head.take().expect("taken once");
@@ -216,7 +249,11 @@ where
                         Some(stream) => {
                             head.headers.remove(header::CONTENT_LENGTH);
                             head.headers.insert(header::CONTENT_TYPE, settings.stream_type());
-                            if settings.array { as_array(document) } else { stream }
+                            if settings.array {
+                                as_array(document)
+                            } else {
+                                settings.after_events(&mut head.headers, stream)
+                            }
                         }
                         None => document,
                     };
@@ -228,11 +265,18 @@ where
     }
 }
 
+/// What is to be done with an answer.
+enum Received<F, R> {
+    /// A whole document where a stream was asked for: it is to be converted.
+    Whole(response::Parts, R),
+    Ready(Response<EdgeBody<F, R>>),
+}
+
 impl Settings {
     /// Reads the request's body and makes a request that can be replayed.
     #[expect(clippy::result_large_err, reason = "moved once, into the state of the future that it was made for")]
     fn prepare(
-        &self,
+        &mut self,
         mut head: request::Parts,
         route: wire_request::Route,
         body: Bytes,
@@ -240,9 +284,14 @@ impl Settings {
         let peek = wire_request::peek(route.dialect, &body).map_err(|error| {
             render::local_error(self.dialect, StatusCode::BAD_REQUEST, "invalid_request", &error.to_string())
         })?;
-        let mut call = Call::new(route.dialect, route.stream.unwrap_or(peek.stream));
+        let mut call = Call::new(route.dialect, route.stream.unwrap_or(peek.stream)).with_request_bytes(body.len());
         if let Some(model) = route.model.as_deref().or(peek.model.as_deref()) {
             call = call.with_model(model);
+        }
+        if self.tells && self.is_event_stream(&call) {
+            let (queue, listener) = Listener::new();
+            self.context = self.context.with_observer(queue);
+            self.listener = Some(listener);
         }
         head.extensions.insert(call);
         head.extensions.insert(self.context.clone());
@@ -250,6 +299,54 @@ impl Settings {
             head.extensions.insert(policy);
         }
         Ok(Request::from_parts(head, Full::new(body)))
+    }
+
+    /// Whether the reply to a call is to be a stream of Server-Sent Events.
+    fn is_event_stream(&self, call: &Call) -> bool {
+        let events = matches!(
+            self.dialect,
+            Dialect::OpenAiChat
+                | Dialect::OpenAiResponses
+                | Dialect::AnthropicMessages
+                | Dialect::GeminiGenerateContent
+        );
+        call.stream && events && !self.array
+    }
+
+    /// How often the client of a call is told that its connection lives.
+    fn heartbeat(&self, call: &Call) -> Option<Duration> {
+        self.is_event_stream(call).then(|| self.heartbeats.of(call)).flatten()
+    }
+
+    /// Takes an answer in before the client was told anything.
+    fn receive<F, R: Body>(&mut self, response: Response<R>, stream: bool) -> Received<F, R> {
+        let (mut head, body) = response.into_parts();
+        let framing = head.extensions.get::<StreamRecord>().and_then(StreamRecord::framing);
+        self.finish_head(&mut head, framing);
+        let success = head.status.is_success();
+        let whole = framing == Some(Framing::Document) && stream && success;
+        if whole && body.size_hint().upper().is_some_and(|upper| upper <= MAX_SYNTHESIZED as u64) {
+            return Received::Whole(head, body);
+        }
+        let says_events = framing.map_or_else(|| is_named(&head.headers), |framing| framing == Framing::Sse);
+        if let Some(listener) = self.listener.take_if(|_| success && says_events && is_plain(&head.headers)) {
+            identity::tells_events(&mut head.headers);
+            head.headers.remove(header::CONTENT_LENGTH);
+            let live = Live::answered(&head, body, self.dialect, listener);
+            return Received::Ready(Response::from_parts(head, EdgeBody::live(Box::pin(live))));
+        }
+        let record = head.extensions.get::<StreamRecord>().cloned();
+        Received::Ready(Response::from_parts(head, EdgeBody::streamed(body, self.dialect, framing, record)))
+    }
+
+    /// The events so far, and then the whole stream.
+    fn after_events(&mut self, headers: &mut HeaderMap, stream: Bytes) -> Bytes {
+        let Some(listener) = self.listener.take() else { return stream };
+        identity::tells_events(headers);
+        match listener.take() {
+            Some(events) => [events, stream].concat().into(),
+            None => stream,
+        }
     }
 
     fn stream_type(&self) -> HeaderValue {
@@ -304,20 +401,39 @@ impl Settings {
             self.context.attempts(),
         );
         if framing.is_some_and(|framing| framing != Framing::Document) {
-            insert_missing(&mut head.headers, header::CACHE_CONTROL, "no-cache, no-transform");
-            insert_missing(&mut head.headers, header::HeaderName::from_static("x-accel-buffering"), "no");
+            let_it_through(&mut head.headers);
         }
-        // Relays forget the type; proxies before us hold back what they are not told to let through.
-        if framing == Some(Framing::Sse) {
-            let named = head
-                .headers
-                .get(header::CONTENT_TYPE)
-                .is_some_and(|value| value.as_bytes().to_ascii_lowercase().starts_with(b"text/event-stream"));
-            if !named {
-                head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-            }
+        // Relays forget the type.
+        if framing == Some(Framing::Sse) && !is_named(&head.headers) {
+            head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
         }
     }
+}
+
+/// A reply of which nothing is known yet.
+fn begun<F, R>(live: Pin<Box<Live<F, R>>>) -> Response<EdgeBody<F, R>> {
+    let tells = live.tells_events();
+    let mut response = Response::new(EdgeBody::live(live));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    let_it_through(headers);
+    if tells {
+        identity::tells_events(headers);
+    }
+    response
+}
+
+/// Whether a reply says that it is a stream of events.
+fn is_named(headers: &HeaderMap) -> bool {
+    headers
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|value| value.as_bytes().to_ascii_lowercase().starts_with(b"text/event-stream"))
+}
+
+/// Proxies before us hold back what they are not told to let through.
+fn let_it_through(headers: &mut HeaderMap) {
+    insert_missing(headers, header::CACHE_CONTROL, "no-cache, no-transform");
+    insert_missing(headers, header::HeaderName::from_static("x-accel-buffering"), "no");
 }
 
 fn insert_missing(headers: &mut HeaderMap, name: header::HeaderName, value: &'static str) {

@@ -8,6 +8,8 @@ use crate::EdgeLayer;
 pub(crate) const CANDIDATE: HeaderName = HeaderName::from_static("x-stanchion-candidate");
 pub(crate) const ATTEMPTS: HeaderName = HeaderName::from_static("x-stanchion-attempts");
 
+const EVENTS: HeaderName = HeaderName::from_static("x-stanchion-events");
+
 /// Longer names are no names: identity is a key of bounded maps.
 const MAX_NAME: usize = 256;
 
@@ -44,6 +46,17 @@ pub(crate) fn context(headers: &HeaderMap, layer: &EdgeLayer) -> Context {
 pub(crate) fn commit_policy(headers: &HeaderMap, layer: &EdgeLayer) -> Option<CommitPolicy> {
     let value = headers.get("x-stanchion-commit").filter(|_| layer.identity_headers)?;
     CommitPolicy::parse(value.to_str().ok()?)
+}
+
+/// Whether the client asks for the events of its request.
+pub(crate) fn wants_events(headers: &HeaderMap, layer: &EdgeLayer) -> bool {
+    let value = headers.get(EVENTS).filter(|_| layer.identity_headers);
+    value.is_some_and(|value| value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"sse"))
+}
+
+/// Says that the client gets them.
+pub(crate) fn tells_events(headers: &mut HeaderMap) {
+    headers.insert(EVENTS, HeaderValue::from_static("sse"));
 }
 
 /// Says who answered, and after how many attempts.

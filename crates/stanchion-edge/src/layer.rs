@@ -1,6 +1,6 @@
 use std::{fmt, sync::Arc, time::Duration};
 
-use stanchion_core::{DispositionRules, Observer};
+use stanchion_core::{Call, DispositionRules, Observer};
 use tower_layer::Layer;
 
 use crate::Edge;
@@ -13,6 +13,31 @@ pub struct EdgeLayer {
     pub(crate) identity_headers: bool,
     pub(crate) observer: Option<Arc<dyn Observer>>,
     pub(crate) rules: DispositionRules,
+    pub(crate) heartbeats: Heartbeats,
+}
+
+/// How often the client of a call is told that its connection lives.
+#[derive(Clone)]
+pub(crate) enum Heartbeats {
+    Off,
+    Every(Duration),
+    Of(Arc<Choose>),
+}
+
+type Choose = dyn Fn(&Call) -> Option<Duration> + Send + Sync;
+
+/// More often would only fill the wire.
+const SHORTEST_HEARTBEAT: Duration = Duration::from_secs(1);
+
+impl Heartbeats {
+    pub(crate) fn of(&self, call: &Call) -> Option<Duration> {
+        let every = match self {
+            Self::Off => None,
+            Self::Every(every) => Some(*every),
+            Self::Of(choose) => choose(call),
+        };
+        every.filter(|every| !every.is_zero()).map(|every| every.max(SHORTEST_HEARTBEAT))
+    }
 }
 
 impl EdgeLayer {
@@ -24,6 +49,7 @@ impl EdgeLayer {
             identity_headers: true,
             observer: None,
             rules: DispositionRules::default(),
+            heartbeats: Heartbeats::Off,
         }
     }
 
@@ -41,7 +67,8 @@ impl EdgeLayer {
         self
     }
 
-    /// Whether the `x-stanchion-` headers of a request are believed. Default yes; turn it off where callers are strangers.
+    /// Whether the `x-stanchion-` headers of a request are believed. Default yes; turn it off where callers are
+    /// strangers.
     #[must_use]
     pub fn identity_headers(mut self, believed: bool) -> Self {
         self.identity_headers = believed;
@@ -52,6 +79,35 @@ impl EdgeLayer {
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = Some(observer);
+        self
+    }
+
+    /// Keeps the connections of waiting clients alive: a comment whenever nothing was sent for so long, until the reply
+    /// begins. Default off, as is zero; less than 1 s counts as 1 s. Proxies and clients commonly give up after 60 s of
+    /// silence: 15 s leaves room.
+    ///
+    /// For calls that are answered with Server-Sent Events only. It costs them the status of what fails later: see the
+    /// [crate page](crate#heartbeat).
+    #[must_use]
+    pub fn heartbeat(mut self, every: Duration) -> Self {
+        self.heartbeats = if every.is_zero() { Heartbeats::Off } else { Heartbeats::Every(every) };
+        self
+    }
+
+    /// The same, for each call as it is chosen: by its model, for instance. `None` and zero are off.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use stanchion_core::Call;
+    /// use stanchion_edge::EdgeLayer;
+    ///
+    /// let slow = |call: &Call| (call.model.as_deref() == Some("slow")).then_some(Duration::from_secs(15));
+    /// let layer = EdgeLayer::new().heartbeat_for(slow);
+    /// ```
+    #[must_use]
+    pub fn heartbeat_for(mut self, choose: impl Fn(&Call) -> Option<Duration> + Send + Sync + 'static) -> Self {
+        self.heartbeats = Heartbeats::Of(Arc::new(choose));
         self
     }
 

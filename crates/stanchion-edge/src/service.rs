@@ -49,7 +49,7 @@ where
     R: http_body::Body<Data = Bytes>,
     R::Error: Into<Failure>,
 {
-    type Response = Response<EdgeBody<R>>;
+    type Response = Response<EdgeBody<S::Future, R>>;
     type Error = Infallible;
     type Future = EdgeFuture<S, B, R>;
 

@@ -1,3 +1,7 @@
+mod events;
+mod heartbeat;
+mod played;
+
 use std::{
     convert::Infallible,
     sync::{
@@ -72,7 +76,8 @@ async fn a_request_is_read_once_and_can_be_replayed() {
     .1
     .unwrap();
     let (call, identity, class) = seen.lock().unwrap().take().unwrap();
-    assert_eq!(call, Call::new(Dialect::AnthropicMessages, true).with_model("claude"));
+    let bytes = r#"{"model":"claude","stream":true}"#.len();
+    assert_eq!(call, Call::new(Dialect::AnthropicMessages, true).with_model("claude").with_request_bytes(bytes));
     assert_eq!(identity, [Some("s1"), Some("root"), Some("e2")].map(|text| text.map(str::to_owned)));
     assert_eq!(class, RequestClass::Background);
 }

@@ -20,14 +20,16 @@
 mod check;
 mod file;
 mod locate;
+mod resilience;
 mod value;
 
 use std::{collections::BTreeMap, fmt, net::SocketAddr, path::Path, time::Duration};
 
 use stanchion::{
+    circuit::CircuitPolicy,
     core::{Candidates, DispositionRules, Secret},
-    deadline::AttemptLimits,
-    retry::RetryPolicy,
+    deadline::{AttemptLimits, RecoveryLimits},
+    retry::{RetryBudget, RetryPolicy},
     stream::{CommitLayer, Malformed},
     wire::frame::FrameDecoder,
 };
@@ -50,8 +52,16 @@ pub struct Config {
 pub struct Model {
     /// In order of preference.
     pub candidates: Candidates,
+    /// How long a foreground request may go on recovering.
+    pub recovery: RecoveryLimits,
     /// How zero-output failures are replayed.
     pub retry: RetryPolicy,
+    /// What protects the providers from all those replays together.
+    pub retry_budget: Option<RetryBudget>,
+    /// How often a client that waits is sent a sign of life.
+    pub heartbeat: Option<Duration>,
+    /// When a candidate is left alone.
+    pub circuit: CircuitPolicy,
     /// The clocks of one attempt.
     pub limits: AttemptLimits,
     /// The longest time to make a connection.
@@ -74,7 +84,11 @@ impl Model {
     pub fn of(candidates: Candidates) -> Self {
         Self {
             candidates,
+            recovery: RecoveryLimits::builder().budget(Duration::ZERO).build().expect("no budget is in order"),
             retry: RetryPolicy::default(),
+            retry_budget: Some(RetryBudget::default()),
+            heartbeat: None,
+            circuit: CircuitPolicy::default(),
             limits: AttemptLimits::default(),
             connect: CONNECT,
             rules: DispositionRules::default(),

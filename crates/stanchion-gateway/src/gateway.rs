@@ -10,8 +10,9 @@ use std::{
 
 use stanchion::{
     Onion,
-    core::{Candidate, Candidates, Family, Observer},
-    deadline::{Attempt, AttemptBody, AttemptLayer},
+    circuit::{Circuit, CircuitBody, CircuitLayer, CircuitPreflight, CircuitPreflightLayer, CircuitRegistry},
+    core::{Call, Candidate, Candidates, Family, Observer},
+    deadline::{Attempt, AttemptBody, AttemptLayer, Recovery, RecoveryBody, RecoveryLayer},
     edge::{Edge, EdgeBody, EdgeLayer},
     fallback::{Fallback, FallbackLayer},
     retry::{Retry, RetryLayer},
@@ -23,10 +24,14 @@ pub use self::router::{ModelRouter, RouterFuture};
 use crate::{config, environment, keys::ClientKeys};
 
 /// What one model's requests go through.
-pub type ModelService = Fallback<Retry<Commit<Attempt<Observe<Upstream<Transport>>>>>>;
+pub type ModelService =
+    Recovery<Fallback<Retry<CircuitPreflight<Circuit<Commit<Attempt<Observe<Upstream<Transport>>>>>>>>>;
+
+/// The body of a model's reply, as it comes out of its service.
+pub type ReplyBody = RecoveryBody<CircuitBody<CommitBody<AttemptBody<ObserveBody<UpstreamBody<TransportBody>>>>>>;
 
 /// The body of a model's reply, as it leaves the edge.
-pub type ModelBody = EdgeBody<CommitBody<AttemptBody<ObserveBody<UpstreamBody<TransportBody>>>>>;
+pub type ModelBody = EdgeBody<RouterFuture, ReplyBody>;
 
 /// Everything that serves requests.
 #[derive(Debug, Clone)]
@@ -37,62 +42,73 @@ pub struct Gateway {
     pub models: Arc<[String]>,
     /// Who may come in.
     pub keys: ClientKeys,
+    /// The circuits of all candidates.
+    pub circuits: CircuitRegistry,
 }
 
 impl Gateway {
     /// The gateway that a configuration describes.
     pub fn new(config: &config::Config, observer: Option<Arc<dyn Observer>>) -> Self {
-        let mut transports = Transports::default();
-        let routes =
-            config.models.iter().map(|(name, model)| (name.clone(), by_family(model, &mut transports))).collect();
+        let mut parts = Parts::default();
+        let routes = config.models.iter().map(|(name, model)| (name.clone(), by_family(model, &mut parts))).collect();
+        let mut edge = edge(config.max_request_bytes, observer);
+        let heartbeats: HashMap<String, Duration> = config
+            .models
+            .iter()
+            .filter_map(|(name, model)| model.heartbeat.map(|heartbeat| (name.clone(), heartbeat)))
+            .collect();
+        if !heartbeats.is_empty() {
+            edge = edge.heartbeat_for(move |call: &Call| heartbeats.get(call.model.as_deref()?).copied());
+        }
         Self {
-            edge: edge(config.max_request_bytes, observer).service(ModelRouter::named(routes)),
+            edge: Onion::new().edge(edge).service(ModelRouter::named(routes)),
             models: config.models.keys().cloned().collect(),
             keys: ClientKeys::new(&config.client_keys),
+            circuits: parts.circuits,
         }
     }
 
     /// The gateway to these providers, which serve whatever model they know.
     pub fn open_ended(providers: Vec<Candidate>, observer: Option<Arc<dyn Observer>>) -> Self {
-        let transport = Transport::builder().build();
+        let mut parts = Parts::default();
         let services = providers.into_iter().map(|provider| {
             let name = provider.provider().to_owned();
             let family = provider.family();
-            let onion = inner_onion(&config::Model::of(Candidates::new([provider])));
-            (name, family, onion.service(Upstream::new(transport.clone())))
+            (name, family, parts.service(&config::Model::of(Candidates::new([provider]))))
         });
         let router = ModelRouter::open_ended(services, environment::provider_for);
         Self {
-            edge: edge(config::MAX_REQUEST_BYTES, observer).service(router),
+            edge: Onion::new().edge(edge(config::MAX_REQUEST_BYTES, observer)).service(router),
             models: Arc::new([]),
             keys: ClientKeys::default(),
+            circuits: parts.circuits,
         }
     }
 }
 
-fn edge(max_request_bytes: usize, observer: Option<Arc<dyn Observer>>) -> Onion<EdgeLayer> {
-    let mut layer = EdgeLayer::new().max_request_bytes(max_request_bytes);
-    if let Some(observer) = observer {
-        layer = layer.observer(observer);
+fn edge(max_request_bytes: usize, observer: Option<Arc<dyn Observer>>) -> EdgeLayer {
+    let layer = EdgeLayer::new().max_request_bytes(max_request_bytes);
+    match observer {
+        Some(observer) => layer.observer(observer),
+        None => layer,
     }
-    Onion::new().edge(layer)
 }
 
-type InnerOnion = Onion<tower_layer::Identity, FallbackLayer, RetryLayer, CommitLayer, AttemptLayer, ObserveLayer>;
-
-fn inner_onion(model: &config::Model) -> InnerOnion {
-    Onion::new()
-        .fallback(FallbackLayer::new(model.candidates.clone()).with_rules(model.rules))
-        .retry(RetryLayer::new(model.retry.clone()))
-        .commit(model.commit)
-        .attempt(AttemptLayer::new(model.limits))
-        .observe(ObserveLayer::new().malformed(model.stream.malformed).max_event(model.stream.max_event))
-}
+type InnerOnion = Onion<
+    tower_layer::Identity,
+    RecoveryLayer,
+    FallbackLayer,
+    RetryLayer,
+    CircuitPreflightLayer,
+    CircuitLayer,
+    CommitLayer,
+    AttemptLayer,
+    ObserveLayer,
+>;
 
 /// A service for each dialect family that the model's candidates speak, with the candidates that speak it.
-fn by_family(model: &config::Model, transports: &mut Transports) -> HashMap<Family, ModelService> {
+fn by_family(model: &config::Model, parts: &mut Parts) -> HashMap<Family, ModelService> {
     let families: HashSet<Family> = model.candidates.iter().map(|candidate| candidate.family()).collect();
-    let transport = transports.get(model.connect);
     families
         .into_iter()
         .map(|family| {
@@ -102,17 +118,35 @@ fn by_family(model: &config::Model, transports: &mut Transports) -> HashMap<Fami
                 .filter(|candidate| candidate.family() == family)
                 .map(|candidate| (**candidate).clone());
             let model = config::Model { candidates: Candidates::new(speaking), ..model.clone() };
-            (family, inner_onion(&model).service(Upstream::new(transport.clone())))
+            (family, parts.service(&model))
         })
         .collect()
 }
 
-/// One pool of connections for each connect limit in use.
+/// What models share.
 #[derive(Default)]
-struct Transports(HashMap<Duration, Transport>);
+struct Parts {
+    /// One pool of connections for each connect limit in use.
+    transports: HashMap<Duration, Transport>,
+    circuits: CircuitRegistry,
+}
 
-impl Transports {
-    fn get(&mut self, connect: Duration) -> Transport {
-        self.0.entry(connect).or_insert_with(|| Transport::builder().connect_timeout(connect).build()).clone()
+impl Parts {
+    fn service(&mut self, model: &config::Model) -> ModelService {
+        let build = || Transport::builder().connect_timeout(model.connect).build();
+        let transport = self.transports.entry(model.connect).or_insert_with(build).clone();
+        self.onion(model).service(Upstream::new(transport))
+    }
+
+    fn onion(&self, model: &config::Model) -> InnerOnion {
+        let circuit = CircuitLayer::new(self.circuits.clone(), model.circuit.clone());
+        Onion::new()
+            .recovery(RecoveryLayer::new(model.recovery))
+            .fallback(FallbackLayer::new(model.candidates.clone()).with_rules(model.rules))
+            .retry(RetryLayer::new(model.retry.clone()).with_budget(model.retry_budget.clone()))
+            .circuit(circuit.with_candidates(model.candidates.clone()))
+            .commit(model.commit)
+            .attempt(AttemptLayer::new(model.limits))
+            .observe(ObserveLayer::new().malformed(model.stream.malformed).max_event(model.stream.max_event))
     }
 }

@@ -164,6 +164,12 @@ impl RetryBudgetBuilder {
         self
     }
 
+    /// Capacity, refund and retries per second, as they are set.
+    #[must_use]
+    pub fn settings(&self) -> (u32, f64, f64) {
+        (self.0.capacity as u32, self.0.refund, self.0.per_second)
+    }
+
     /// The budget, if every setting is within its range.
     pub fn build(self) -> Result<RetryBudget, InvalidBudget> {
         let Settings { capacity, refund, per_second } = self.0;

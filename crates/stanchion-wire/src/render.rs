@@ -7,6 +7,8 @@
 //! | anything else | the dialect's error object: our own line (what, where, how often, what to do) and the provider's |
 //! | after output | one more frame with that object, at which the official client libraries raise |
 //!
+//! To a client that asks for them, [`control_event`] tells what else happens to its request.
+//!
 //! A page or other text that is no JSON is never passed on: the error names its status and content type.
 //!
 //! ```
@@ -30,7 +32,9 @@ use http::{
     header::{CONTENT_TYPE, RETRY_AFTER},
 };
 use serde::de::IgnoredAny;
-use stanchion_core::{Dialect, Disposition, DispositionRules, Failure, FailureKind, Family, ProviderReply, RetryHint};
+use stanchion_core::{
+    Dialect, Disposition, DispositionRules, Event, Failure, FailureKind, Family, ProviderReply, RetryHint,
+};
 
 use self::body::Told;
 use crate::error;
@@ -83,6 +87,24 @@ pub fn in_band(dialect: Dialect, framing: Framing, failure: &Failure, sequence: 
         Framing::Document => return None,
     };
     Some(frame.into())
+}
+
+/// A control event as a Server-Sent Event with the name `stanchion.` and [`Event::name`]; its data is the event as JSON.
+///
+/// It must stand at the border of a frame. It is no part of the reply, and goes only to clients that asked for it.
+///
+/// ```
+/// use stanchion_core::{Event, FallbackEvent};
+/// use stanchion_wire::render;
+///
+/// let event = Event::ModelFallback(FallbackEvent { from: "a/x".into(), to: "b/y".into() });
+/// let told = render::control_event(&event);
+/// assert!(told.starts_with("event: stanchion.model_fallback\ndata: {\"type\":\"model_fallback\","));
+/// assert!(told.ends_with("}\n\n"));
+/// ```
+pub fn control_event(event: &Event) -> String {
+    let data = serde_json::to_string(event).expect("an event can be written as JSON");
+    format!("event: stanchion.{}\ndata: {data}\n\n", event.name())
 }
 
 /// An error of our own, without a provider: a bad route, broken JSON, an unknown model.

@@ -6,8 +6,10 @@
 //! | layer | feature | what it does |
 //! |---|---|---|
 //! | [`edge`] | `edge` | makes requests replayable, and failures errors in the client's dialect |
+//! | [`deadline`] Recovery | `deadline` | the deadline of a whole recovery |
 //! | [`fallback`] | `fallback` | tries candidates in order |
 //! | [`retry`] | `retry` | replays zero-output failures |
+//! | [`circuit`] | `circuit` | leaves a failing provider alone, and lets one probe through at a time |
 //! | [`stream`] Commit | `stream` | holds a reply back until its first real output |
 //! | [`deadline`] Attempt | `deadline` | total, first-output and idle limits of one attempt |
 //! | [`stream`] Observe | `stream` | reads the stream once as it passes |
@@ -46,8 +48,17 @@
 mod onion;
 
 pub use onion::Onion;
-#[cfg(all(feature = "edge", feature = "fallback", feature = "retry", feature = "stream", feature = "deadline"))]
+#[cfg(all(
+    feature = "circuit",
+    feature = "edge",
+    feature = "fallback",
+    feature = "retry",
+    feature = "stream",
+    feature = "deadline"
+))]
 pub use onion::Standard;
+#[cfg(feature = "circuit")]
+pub use stanchion_circuit as circuit;
 pub use stanchion_core as core;
 #[cfg(feature = "deadline")]
 pub use stanchion_deadline as deadline;

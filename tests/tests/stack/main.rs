@@ -10,6 +10,7 @@
 //! | [`hints`] | every form of a wait that a provider asks for |
 //! | [`meaning`] | what a reply means, by its codes, its words and its status |
 //! | [`owner`] | retries are made by one owner, and their number is bounded |
+//! | [`traces`] | whole requests, event by event |
 
 mod clocks;
 mod cuts;
@@ -19,3 +20,4 @@ mod framing;
 mod hints;
 mod meaning;
 mod owner;
+mod traces;

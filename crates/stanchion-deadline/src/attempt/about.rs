@@ -11,15 +11,19 @@ pub(super) struct About {
     context: Option<Context>,
     candidate: Option<Arc<str>>,
     pub(super) streams: bool,
+    /// About how long the prompt is; 0 if nobody knows.
+    pub(super) tokens: usize,
 }
 
 impl About {
     pub(super) fn of<B>(request: &Request<B>) -> Self {
         let extensions = request.extensions();
+        let call = extensions.get::<Call>();
         Self {
             context: Context::of(request).cloned(),
             candidate: extensions.get::<Selected>().map(|selected| selected.candidate.name().clone()),
-            streams: extensions.get::<Call>().is_none_or(|call| call.stream),
+            streams: call.is_none_or(|call| call.stream),
+            tokens: call.map_or(0, Call::estimated_tokens),
         }
     }
 

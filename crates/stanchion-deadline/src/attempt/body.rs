@@ -73,6 +73,14 @@ where
         // Data before clocks: what has come has come in time.
         if let Poll::Ready(frame) = inner.poll_frame(cx) {
             let Some(Ok(_)) = &frame else {
+                this.inner.set(None);
+                this.sleep.set(None);
+                // An end is an answer to the silence before it; an error is not.
+                if frame.is_none()
+                    && let Some(stall) = this.watch.progressed(Instant::now)
+                {
+                    this.about.tell(StallPhase::Recovered, stall, *this.told);
+                }
                 return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
             };
             *this.frames += 1;
@@ -94,6 +102,7 @@ where
                 {
                     let phase = phase_of(stage_of(*this.frames));
                     this.inner.set(None);
+                    this.sleep.set(None);
                     return Poll::Ready(Some(Err(failure(expiry).with_phase(phase))));
                 }
             }
@@ -107,9 +116,10 @@ where
         let stage = stage_of(*this.frames);
         let expiry = ready!(poll_clocks(this.watch, this.sleep.as_mut(), stage, this.about, cx));
         this.inner.set(None);
+        this.sleep.set(None);
         Poll::Ready(match expiry {
             Expiry::End => None,
-            Expiry::Fail(..) => Some(Err(failure(expiry).with_phase(phase_of(stage)))),
+            Expiry::Fail(..) | Expiry::Dead(_) => Some(Err(failure(expiry).with_phase(phase_of(stage)))),
         })
     }
 

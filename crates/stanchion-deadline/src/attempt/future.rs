@@ -31,7 +31,7 @@ pin_project! {
 impl<F> AttemptFuture<F> {
     pub(super) fn new(inner: F, limits: AttemptLimits, about: About) -> Self {
         let started = Instant::now();
-        let mut watch = Watch::new(limits, started, about.streams);
+        let mut watch = Watch::new(limits, started, about.streams, about.tokens);
         watch.waits(started);
         Self { inner, sleep: None, watch, about }
     }
@@ -51,7 +51,8 @@ where
             // What an error reply says is no output, but it is an answer: only the total bounds it, and whoever reads it.
             let record = parts.extensions.get().cloned();
             // A head is no progress: whoever reads the body goes on waiting, once it is polled.
-            this.watch.interrupted(Instant::now());
+            this.watch.answered(Instant::now());
+            this.sleep.set(None);
             let body = AttemptBody::new(body, record, *this.watch, this.about.clone());
             return Poll::Ready(Ok(Response::from_parts(parts, body)));
         }
@@ -95,6 +96,9 @@ pub(super) fn poll_clocks(
 pub(super) fn failure(expiry: Expiry) -> Failure {
     match expiry {
         Expiry::Fail(kind, limit) => Failure::new(kind).with_limit(limit),
+        Expiry::Dead(limit) => {
+            Failure::new(FailureKind::IdleTimeout).with_limit(limit).with_code(AttemptLimits::LIVENESS_CODE)
+        }
         Expiry::End => Failure::new(FailureKind::Truncated),
     }
 }

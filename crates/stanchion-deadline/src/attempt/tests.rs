@@ -14,7 +14,8 @@ use http_body::Body;
 use http_body_util::BodyExt;
 use proptest::prelude::*;
 use stanchion_core::{
-    Call, Dialect, Event, Failure, FailureKind, FinishReason, Phase, StallPhase, StreamRecord, StreamRecorder,
+    Call, Dialect, Event, Failure, FailureKind, FinishReason, Phase, ProviderStall, StallPhase, StreamRecord,
+    StreamRecorder,
 };
 use stanchion_testkit::{Contract, Events, ScriptedBody, Step};
 use tokio::time::{Instant, sleep};
@@ -335,6 +336,65 @@ async fn a_stall_is_told_once_for_each_silence() {
     assert_eq!(stalls(silent, &[(1, Output), (15, Output)]).await, []);
 }
 
+/// The traces of the control plane that this crate comes from, to the millisecond.
+#[tokio::test(start_paused = true)]
+async fn golden_traces() {
+    use Tells::{Finish, Output};
+    let before = Some((FailureKind::IdleTimeout, Phase::BeforeOutput));
+    let after = Some((FailureKind::IdleTimeout, Phase::AfterOutput));
+    for (name, script, lines, end, at) in [
+        ("a silent provider", vec![], vec!["10000 S.detected#1~10000"], before, 20),
+        ("a silence after output", vec![(0, Output)], vec!["10000 S.detected#1~10000(output)"], after, 20),
+        (
+            "gaps of 12 s",
+            vec![(0, Output), (12, Output), (12, Output), (12, Output), (0, Finish)],
+            vec![
+                "10000 S.detected#1~10000(output)",
+                "12000 S.recovered#1~12000(output)",
+                "22000 S.detected#2~10000(output)",
+                "24000 S.recovered#2~12000(output)",
+                "34000 S.detected#3~10000(output)",
+                "36000 S.recovered#3~12000(output)",
+            ],
+            None,
+            38,
+        ),
+    ] {
+        let (events, start) = (Events::new(), Instant::now());
+        let mut request = Request::new(());
+        request.extensions_mut().insert(events.context());
+        let (_, ended) = read(attempt_of(request, limits(0, 20, 0), &script).await).await;
+        assert_eq!(
+            (ended, start.elapsed(), events.timed_lines()),
+            (end, s(at), lines.into_iter().map(String::from).collect()),
+            "{name}"
+        );
+        for event in events.all() {
+            let Event::ProviderStall(ProviderStall { warning_after, timeout, .. }) = event else { panic!("{event:?}") };
+            assert_eq!((warning_after, timeout), (s(10), Some(s(20))), "{name}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_end_answers_a_silence_and_an_error_does_not() {
+    for (last, lines) in [
+        (Step::End, vec!["10000 S.detected#1~10000(output)", "15000 S.recovered#1~15000(output)"]),
+        (Step::Error(FailureKind::Transport), vec!["10000 S.detected#1~10000(output)"]),
+    ] {
+        let events = Events::new();
+        let mut request = Request::new(());
+        request.extensions_mut().insert(events.context());
+        let mut body = Some(ScriptedBody::new([Step::Data("x".into()), Step::Delay(s(15)), last]));
+        let service = AttemptLayer::new(limits(0, 20, 0)).layer(service_fn(move |_: Request<()>| {
+            let body = body.take().unwrap();
+            async move { Ok::<_, Infallible>(Response::new(body)) }
+        }));
+        read(Box::pin(service.oneshot(request).await.unwrap().into_body())).await;
+        assert_eq!(events.timed_lines(), lines);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_stall_before_the_head_is_told_too() {
     let events = Events::new();
@@ -370,6 +430,128 @@ async fn a_whole_reply_takes_its_time_unless_a_limit_is_set() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_longer_prompt_has_more_time_to_its_first_output() {
+    let limits = AttemptLimits::builder().first_output_scaled(s(30), s(1), s(180)).build().unwrap();
+    for (request_bytes, at) in [(None, 30), (Some(0), 30), (Some(80_000), 50), (Some(8_000_000), 180)] {
+        let mut request = Request::new(());
+        if let Some(bytes) = request_bytes {
+            request.extensions_mut().insert(Call::new(Dialect::OpenAiChat, true).with_request_bytes(bytes));
+        }
+        let mut body = attempt_of(request, limits, &[(10, Tells::Ping)]).await;
+        let start = Instant::now();
+        body.frame().await.unwrap().unwrap();
+        let failure = body.frame().await.unwrap().unwrap_err();
+        assert_eq!((failure.kind(), failure.limit()), (FailureKind::FirstOutputTimeout, Some(s(at))));
+        assert_eq!(start.elapsed(), s(at), "{request_bytes:?}");
+    }
+}
+
+/// The limits with a liveness clock of 10 s.
+fn alive(first_output: u64, idle: u64, total: u64) -> AttemptLimits {
+    let limits = AttemptLimits::builder().first_output(s(first_output)).idle(s(idle)).total(s(total));
+    limits.liveness(s(10)).build().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_connection_is_found_by_its_silence() {
+    use FailureKind::{FirstOutputTimeout, IdleTimeout};
+    use Tells::{Finish, Output, Ping, Structure};
+    let (before, after) = (Phase::BeforeOutput, Phase::AfterOutput);
+    let short = AttemptLimits::builder().idle(s(60)).liveness(s(1)).build().unwrap();
+    // The limit tells which clock it was.
+    for (name, limits, script, end, at) in [
+        ("not a byte after the head", alive(30, 60, 600), vec![], Some((IdleTimeout, before, 10)), 10),
+        (
+            "pings show a living connection, and no more",
+            alive(30, 60, 600),
+            vec![(9, Ping), (9, Ping), (9, Ping)],
+            Some((FirstOutputTimeout, before, 30)),
+            30,
+        ),
+        ("until they cease", alive(30, 60, 600), vec![(9, Ping), (9, Ping)], Some((IdleTimeout, before, 10)), 28),
+        (
+            "after output",
+            alive(30, 60, 600),
+            vec![(5, Output), (9, Ping), (9, Structure), (9, Ping)],
+            Some((IdleTimeout, after, 10)),
+            42,
+        ),
+        (
+            "pings hide no idle provider",
+            alive(30, 20, 600),
+            vec![(1, Output), (9, Ping), (9, Ping), (9, Ping)],
+            Some((IdleTimeout, after, 20)),
+            21,
+        ),
+        ("before progress of any kind", alive(0, 60, 0), vec![(9, Ping)], Some((IdleTimeout, before, 10)), 19),
+        ("on a tie the narrower clock is the cause", alive(10, 10, 10), vec![], Some((IdleTimeout, before, 10)), 10),
+        ("after a finish a silence is an end", short, vec![(0, Output), (0, Finish)], None, 2),
+        ("and death comes before a finish", short, vec![(0, Output), (1, Output)], Some((IdleTimeout, after, 1)), 2),
+    ] {
+        let start = Instant::now();
+        let mut body = attempt(limits, &script).await;
+        let end_seen = loop {
+            match body.frame().await {
+                Some(Ok(_)) => {}
+                Some(Err(failure)) => break Some(failure),
+                None => break None,
+            }
+        };
+        assert_eq!(start.elapsed(), s(at), "{name}");
+        let told =
+            end_seen.as_ref().map(|failure| (failure.kind(), failure.phase(), failure.limit().unwrap().as_secs()));
+        assert_eq!(told, end, "{name}");
+        if let Some(failure) = end_seen {
+            let liveness = failure.limit() == limits.liveness();
+            assert_eq!(failure.code() == Some(AttemptLimits::LIVENESS_CODE), liveness, "{name}");
+            assert_eq!(failure.to_string().contains("liveness"), liveness, "{name}: {failure}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn liveness_starts_with_the_head() {
+    let service = AttemptLayer::new(alive(60, 60, 600)).layer(service_fn(|_: Request<()>| async {
+        sleep(s(25)).await;
+        Ok::<_, Infallible>(Response::new(ScriptedBody::new([Step::Hang])))
+    }));
+    let start = Instant::now();
+    let body = Box::pin(service.oneshot(Request::new(())).await.unwrap().into_body());
+    assert_eq!(read(body).await, (0, Some((FailureKind::IdleTimeout, Phase::BeforeOutput))));
+    assert_eq!(start.elapsed(), s(35));
+}
+
+#[tokio::test(start_paused = true)]
+async fn liveness_counts_waiting_alone() {
+    let mut body = attempt(alive(0, 60, 0), &[(9, Tells::Output), (9, Tells::Ping), (9, Tells::Output)]).await;
+    for _ in 0..3 {
+        body.frame().await.unwrap().unwrap();
+        sleep(s(1000)).await;
+    }
+    let start = Instant::now();
+    assert_eq!(body.frame().await.unwrap().unwrap_err().limit(), Some(s(10)));
+    assert_eq!(start.elapsed(), s(10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_whole_reply_may_be_silent_until_it_is_done() {
+    let mut request = Request::new(());
+    request.extensions_mut().insert(Call::new(Dialect::OpenAiChat, false));
+    let seen = read(attempt_of(request, alive(0, 60, 600), &[(59, Tells::Output)]).await).await;
+    assert_eq!(seen, (1, Some((FailureKind::IdleTimeout, Phase::AfterOutput))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_total_a_living_stream_goes_on_for_hours() {
+    let limits = AttemptLimits::builder().total(Duration::ZERO).liveness(s(30)).build().unwrap();
+    let half_a_day: Vec<_> = [(25, Tells::Ping), (25, Tells::Output)].repeat(12 * 3600 / 50);
+    let script = [half_a_day, vec![(25, Tells::Finish)]].concat();
+    let start = Instant::now();
+    assert_eq!(read(attempt(limits, &script).await).await, (script.len(), None));
+    assert_eq!(start.elapsed(), s(12 * 3600 + 25 + 2));
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_contract_of_every_layer() {
     Contract::new(AttemptLayer::default()).check().await;
 }
@@ -380,7 +562,7 @@ proptest! {
     fn the_idle_clock_counts_waiting_alone(waits in prop::collection::vec((0..50u64, 0..50u64, any::<bool>()), 0..20)) {
         let limits = AttemptLimits::builder().first_output(Duration::ZERO).idle(s(100)).total(Duration::ZERO).build().unwrap();
         let start = Instant::now();
-        let mut watch = Watch::new(limits, start, true);
+        let mut watch = Watch::new(limits, start, true, 0);
         let (mut now, mut waited) = (start, 0);
         for (waiting, busy, progress) in waits {
             watch.waits(now);

@@ -22,6 +22,8 @@ pub(super) enum Stage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expiry {
     Fail(FailureKind, Duration),
+    /// Not a byte for so long: the connection is taken for dead.
+    Dead(Duration),
     /// The grace after a finish is over: the stream is complete.
     End,
 }
@@ -34,7 +36,10 @@ pub(super) struct Watch {
     /// How long the consumer has waited for progress, without the wait that is going on.
     waited: Duration,
     waiting_since: Option<Instant>,
+    first_output: Option<Duration>,
     streams: bool,
+    /// The head has come.
+    answered: bool,
     stalls: u32,
     /// The silence that goes on has been told.
     stall_told: bool,
@@ -50,8 +55,19 @@ pub(super) struct Stall {
 }
 
 impl Watch {
-    pub(super) fn new(limits: AttemptLimits, started: Instant, streams: bool) -> Self {
-        Self { limits, started, waited: Duration::ZERO, waiting_since: None, streams, stalls: 0, stall_told: false }
+    /// The clocks of an attempt whose reply streams or not, for a prompt of about so many tokens.
+    pub(super) fn new(limits: AttemptLimits, started: Instant, streams: bool, tokens: usize) -> Self {
+        Self {
+            limits,
+            started,
+            waited: Duration::ZERO,
+            waiting_since: None,
+            first_output: limits.first_output_of(streams, tokens),
+            streams,
+            answered: false,
+            stalls: 0,
+            stall_told: false,
+        }
     }
 
     /// How long there has been no progress, of the time that the consumer waited.
@@ -102,6 +118,12 @@ impl Watch {
         ended
     }
 
+    /// The head came, which is no progress, but the first byte: from now on others have to follow.
+    pub(super) fn answered(&mut self, now: Instant) {
+        self.interrupted(now);
+        self.answered = true;
+    }
+
     /// A frame came that shows no progress: the wait was interrupted, not ended.
     pub(super) fn interrupted(&mut self, now: Instant) {
         if let Some(since) = self.waiting_since.take() {
@@ -113,19 +135,21 @@ impl Watch {
     pub(super) fn deadline(&self, stage: Stage) -> Option<(Instant, Expiry)> {
         let total = self.since_start(self.limits.total, FailureKind::TotalTimeout);
         let other = match stage {
-            Stage::BeforeOutput if self.limits.first_output_of(self.streams).is_some() => {
-                self.since_start(self.limits.first_output_of(self.streams), FailureKind::FirstOutputTimeout)
+            Stage::BeforeOutput if self.first_output.is_some() => {
+                self.since_start(self.first_output, FailureKind::FirstOutputTimeout)
             }
             Stage::BeforeOutput | Stage::Streaming => {
                 self.since_wait(self.limits.idle).map(|(at, limit)| (at, Expiry::Fail(FailureKind::IdleTimeout, limit)))
             }
             Stage::Finished => self.since_wait(Some(self.limits.grace)).map(|(at, _)| (at, Expiry::End)),
         };
-        match (other, total) {
-            // On a tie the narrower clock is the cause: a silent provider must not pass for a slow one, which would be asked again.
-            (Some(other), Some(total)) => Some(if other.0 <= total.0 { other } else { total }),
-            (other, total) => other.or(total),
-        }
+        earlier(earlier(self.dead(stage), other), total)
+    }
+
+    /// Every frame ends a wait, so that the wait that goes on is the silence on the wire. After a finish it is an end, not a death.
+    fn dead(&self, stage: Stage) -> Option<(Instant, Expiry)> {
+        let limit = self.limits.liveness.filter(|_| self.streams && self.answered && stage != Stage::Finished)?;
+        Some((self.waiting_since?.checked_add(limit)?, Expiry::Dead(limit)))
     }
 
     fn since_start(&self, limit: Option<Duration>, kind: FailureKind) -> Option<(Instant, Expiry)> {
@@ -141,5 +165,13 @@ impl Watch {
     /// When the attempt must have ended, whatever comes.
     pub(super) fn total_deadline(&self) -> Option<(Instant, Expiry)> {
         self.since_start(self.limits.total, FailureKind::TotalTimeout)
+    }
+}
+
+/// On a tie the narrower clock is the cause: a silent provider must not pass for a slow one, which would be asked again.
+fn earlier(narrow: Option<(Instant, Expiry)>, wide: Option<(Instant, Expiry)>) -> Option<(Instant, Expiry)> {
+    match (narrow, wide) {
+        (Some(narrow), Some(wide)) => Some(if narrow.0 <= wide.0 { narrow } else { wide }),
+        (narrow, wide) => narrow.or(wide),
     }
 }

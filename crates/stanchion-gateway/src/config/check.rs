@@ -5,8 +5,6 @@ use std::{net::SocketAddr, ops::Range};
 use http::{HeaderName, HeaderValue};
 use stanchion::{
     core::{Candidate, Candidates, DispositionRules, RequestClass, Secret},
-    deadline::AttemptLimits,
-    retry::RetryPolicy,
     stream::{CommitLayer, CommitWindow, Malformed},
     wire::frame::FrameDecoder,
 };
@@ -15,6 +13,7 @@ use toml::Spanned;
 use super::{
     CONNECT, Complaint, Config, MAX_REQUEST_BYTES, Model, StreamSettings, file,
     locate::{Place, locate},
+    resilience::RetryBudgets,
     value::Bytes,
 };
 
@@ -48,7 +47,7 @@ pub(super) fn check(text: &str, environment: &dyn Fn(&str) -> Option<String>) ->
 
 /// A model's own key over the default.
 #[expect(clippy::ref_option, reason = "fields, as they stand in the file")]
-fn picked<'a, T>(own: &'a Option<Spanned<T>>, default: &'a Option<Spanned<T>>) -> Option<&'a Spanned<T>> {
+pub(super) fn picked<'a, T>(own: &'a Option<Spanned<T>>, default: &'a Option<Spanned<T>>) -> Option<&'a Spanned<T>> {
     own.as_ref().or(default.as_ref())
 }
 
@@ -83,14 +82,14 @@ fn commit(own: &file::Commit, defaults: &file::Commit) -> CommitLayer {
 const CONNECTION_HEADERS: [&str; 8] =
     ["host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "keep-alive"];
 
-struct Checker<'a> {
+pub(super) struct Checker<'a> {
     text: &'a str,
     environment: &'a dyn Fn(&str) -> Option<String>,
     complaints: Vec<Complaint>,
 }
 
 impl Checker<'_> {
-    fn complain(&mut self, span: Range<usize>, reason: impl Into<String>) {
+    pub(super) fn complain(&mut self, span: Range<usize>, reason: impl Into<String>) {
         let Place { line, key } = locate(self.text, span);
         self.complaints.push(Complaint { line: Some(line), key, reason: reason.into() });
     }
@@ -125,7 +124,9 @@ impl Checker<'_> {
                 reason: "no model is configured: add a table such as [models.main] with its candidates".into(),
             });
         }
-        let models = file.models.iter().map(|(name, model)| (name.clone(), self.model(file, model))).collect();
+        let mut budgets = RetryBudgets::default();
+        let models =
+            file.models.iter().map(|(name, model)| (name.clone(), self.model(file, model, &mut budgets))).collect();
         // A provider that no model uses is checked all the same.
         for (name, provider) in &file.providers {
             let used = file.models.values().any(|model| {
@@ -143,7 +144,7 @@ impl Checker<'_> {
         }
     }
 
-    fn model(&mut self, file: &file::File, spanned: &Spanned<file::Model>) -> Model {
+    fn model(&mut self, file: &file::File, spanned: &Spanned<file::Model>, budgets: &mut RetryBudgets) -> Model {
         let model = spanned.get_ref();
         if model.candidates.is_empty() {
             self.complain(
@@ -178,12 +179,17 @@ impl Checker<'_> {
         if let Some(connect) = connect.filter(|connect| connect.get_ref().0.is_zero()) {
             self.complain(connect.span(), "no connection is made in no time: write a limit such as \"10s\"");
         }
+        let limits = self.limits(&model.timeouts, &defaults.timeouts);
         let max_event = picked(&model.stream.max_event, &defaults.stream.max_event);
         let max_event = self.size(max_event, FrameDecoder::DEFAULT_MAX_EVENT);
         Model {
             candidates: Candidates::new(candidates),
+            recovery: self.recovery(model.recovery.as_ref(), defaults.recovery.as_ref()),
             retry: self.retry(&model.retry, &defaults.retry, rules),
-            limits: self.limits(&model.timeouts, &defaults.timeouts),
+            retry_budget: self.retry_budget(&model.retry_budget, &defaults.retry_budget, budgets),
+            heartbeat: self.heartbeat(picked(&model.heartbeat, &defaults.heartbeat)),
+            circuit: self.circuit(&model.circuit, &defaults.circuit, rules, limits.idle()),
+            limits,
             connect: connect.map_or(CONNECT, |connect| connect.get_ref().0),
             rules,
             commit: commit(&model.commit, &defaults.commit),
@@ -196,58 +202,6 @@ impl Checker<'_> {
                 max_event,
             },
         }
-    }
-
-    fn limits(&mut self, own: &file::Timeouts, defaults: &file::Timeouts) -> AttemptLimits {
-        let first_output = picked(&own.first_output, &defaults.first_output);
-        let idle = picked(&own.idle, &defaults.idle);
-        let total = picked(&own.total, &defaults.total);
-        let mut limits = AttemptLimits::builder();
-        if let Some(limit) = total {
-            limits = limits.total(limit.get_ref().0);
-        }
-        if let Some(limit) = first_output {
-            limits = limits.first_output(limit.get_ref().0);
-        }
-        if let Some(limit) = idle {
-            limits = limits.idle(limit.get_ref().0);
-        }
-        if let Some(after) = picked(&own.stall_warning, &defaults.stall_warning) {
-            limits = limits.stall_warning(after.get_ref().0);
-        }
-        limits.build().unwrap_or_else(|error| {
-            let named = if error.name() == "idle" { idle } else { first_output };
-            self.complain(named.or(total).map_or(0..0, Spanned::span), error.to_string());
-            AttemptLimits::default()
-        })
-    }
-
-    fn retry(&mut self, own: &file::Retry, defaults: &file::Retry, rules: DispositionRules) -> RetryPolicy {
-        let base = picked(&own.base, &defaults.base);
-        let cap = picked(&own.cap, &defaults.cap);
-        let hint_cap = picked(&own.hint_cap, &defaults.hint_cap);
-        let mut retry = RetryPolicy::builder().rules(rules);
-        if let Some(max_retries) = own.max_retries.or(defaults.max_retries) {
-            retry = retry.max_retries(max_retries);
-        }
-        if let Some(base) = base {
-            retry = retry.base(base.get_ref().0);
-        }
-        if let Some(cap) = cap {
-            retry = retry.cap(cap.get_ref().0);
-        }
-        if let Some(hint_cap) = hint_cap {
-            retry = retry.hint_cap(hint_cap.get_ref().0);
-        }
-        retry.build().unwrap_or_else(|error| {
-            let named = match error.setting() {
-                "base" => base.or(cap),
-                "hint_cap" => hint_cap,
-                _ => cap,
-            };
-            self.complain(named.map_or(0..0, Spanned::span), error.to_string());
-            RetryPolicy::default()
-        })
     }
 
     /// A size that must not be zero.
@@ -296,6 +250,7 @@ impl Checker<'_> {
                 ),
             }
         }
+        candidate = candidate.with_repair_of_opaque_rejections(provider.repair_opaque_400);
         (self.complaints.len() == before).then_some(candidate)
     }
 

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use stanchion::core::{CommitPolicy, FallbackOn, Family};
+use stanchion::{
+    circuit::{LateFailure, Recovery as CircuitRecovery, SuccessOn},
+    core::{CommitPolicy, FallbackOn, Family, ForceOpenOn, HintSource},
+};
 use toml::Spanned;
 
 use super::value::{Bytes, Span};
@@ -49,14 +52,23 @@ pub(super) struct Provider {
     pub(super) api_key_file: Option<Spanned<String>>,
     #[serde(default)]
     pub(super) headers: BTreeMap<String, Spanned<String>>,
+    #[serde(default)]
+    pub(super) repair_opaque_400: bool,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Model {
     pub(super) candidates: Vec<Spanned<Candidate>>,
+    pub(super) heartbeat: Option<Spanned<Span>>,
+    #[serde(default)]
+    pub(super) recovery: Option<Recovery>,
     #[serde(default)]
     pub(super) retry: Retry,
+    #[serde(default)]
+    pub(super) retry_budget: RetryBudget,
+    #[serde(default)]
+    pub(super) circuit: Circuit,
     #[serde(default)]
     pub(super) timeouts: Timeouts,
     #[serde(default)]
@@ -78,8 +90,15 @@ pub(super) struct Candidate {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Settings {
+    pub(super) heartbeat: Option<Spanned<Span>>,
+    #[serde(default)]
+    pub(super) recovery: Option<Recovery>,
     #[serde(default)]
     pub(super) retry: Retry,
+    #[serde(default)]
+    pub(super) retry_budget: RetryBudget,
+    #[serde(default)]
+    pub(super) circuit: Circuit,
     #[serde(default)]
     pub(super) timeouts: Timeouts,
     #[serde(default)]
@@ -90,23 +109,109 @@ pub(super) struct Settings {
     pub(super) commit: Commit,
 }
 
+/// Bounded recovery. The table alone, even empty, turns it on.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Recovery {
+    pub(super) budget: Option<Spanned<Span>>,
+    pub(super) max_attempts: Option<u32>,
+}
+
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Retry {
+    pub(super) preset: Option<Spanned<String>>,
     pub(super) max_retries: Option<u32>,
+    pub(super) scope: Option<Scope>,
     pub(super) base: Option<Spanned<Span>>,
+    pub(super) factor: Option<Spanned<f64>>,
     pub(super) cap: Option<Spanned<Span>>,
+    pub(super) jitter: Option<Spanned<(f64, f64)>>,
+    pub(super) cap_stage: Option<CapStage>,
     pub(super) hint_cap: Option<Spanned<Span>>,
+    pub(super) hint_pad: Option<Spanned<Span>>,
+    pub(super) over_cap: Option<OverCap>,
+    pub(super) combine: Option<Combine>,
+    pub(super) hints: Option<Vec<HintSource>>,
+    pub(super) on_silence: Option<bool>,
+    pub(super) heed_client_retries: Option<bool>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Scope {
+    Candidate,
+    Request,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum CapStage {
+    BeforeAndAfterJitter,
+    BeforeJitter,
+    AfterJitter,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum OverCap {
+    GiveUp,
+    Clamp,
+    Honour,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Combine {
+    Replace,
+    Max,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RetryBudget {
+    pub(super) enabled: Option<bool>,
+    pub(super) capacity: Option<Spanned<u32>>,
+    pub(super) refund: Option<Spanned<f64>>,
+    pub(super) per_second: Option<Spanned<f64>>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Circuit {
+    pub(super) open: Option<Spanned<Span>>,
+    pub(super) window: Option<Spanned<Span>>,
+    pub(super) min_samples: Option<Spanned<u32>>,
+    pub(super) failure_rate: Option<Spanned<f64>>,
+    pub(super) consecutive: Option<u32>,
+    pub(super) concurrency: Option<u32>,
+    pub(super) slow_call: Option<Spanned<Span>>,
+    pub(super) success_on: Option<SuccessOn>,
+    pub(super) late_failure: Option<LateFailure>,
+    pub(super) force_open_on: Option<Vec<ForceOpenOn>>,
+    pub(super) recovery: Option<CircuitRecovery>,
+    pub(super) max_open_share: Option<Spanned<f64>>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Timeouts {
+    pub(super) preset: Option<TimeoutPreset>,
     pub(super) connect: Option<Spanned<Span>>,
     pub(super) first_output: Option<Spanned<Span>>,
+    pub(super) first_output_per_1k: Option<Spanned<Span>>,
+    pub(super) first_output_cap: Option<Spanned<Span>>,
     pub(super) idle: Option<Spanned<Span>>,
+    pub(super) liveness: Option<Spanned<Span>>,
     pub(super) total: Option<Spanned<Span>>,
     pub(super) stall_warning: Option<Spanned<Span>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum TimeoutPreset {
+    Standard,
+    Thinking,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]

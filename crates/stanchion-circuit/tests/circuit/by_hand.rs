@@ -1,0 +1,83 @@
+//! What an operator sees, and does.
+
+use serde_json::json;
+use stanchion_circuit::{CircuitPolicy, CircuitState};
+use stanchion_testkit::candidate;
+
+use super::{One, layer, ms, overloaded, pass, succeed};
+
+#[tokio::test(start_paused = true)]
+async fn a_listing_tells_each_circuit_by_its_candidates_name() {
+    let one = One::new(CircuitPolicy::builder());
+    let other = One::of(one.layer.clone(), candidate("another"));
+    succeed(other.allowed());
+    other.fail();
+    one.open();
+    pass(2_500).await;
+    let shown = serde_json::to_value(one.layer.registry().status()).unwrap();
+    let open = json!({
+        "candidate": "primary/gpt-x", "state": "open", "by_hand": false, "sample_count": 4, "failure_count": 4,
+        "consecutive_failures": 4, "waiting": 0, "next_probe_ms": 7500, "open_duration_ms": 10_000,
+        "reason": "server_error", "status_code": 503,
+    });
+    let closed = json!({
+        "candidate": "another/gpt-x", "state": "closed", "by_hand": false, "sample_count": 2, "failure_count": 1,
+        "consecutive_failures": 1, "waiting": 0,
+    });
+    assert_eq!(shown, json!([closed, open]));
+    pass(7_500).await;
+    let probe = one.probe();
+    let shown = serde_json::to_value(one.handle.status()).unwrap();
+    assert_eq!((&shown["state"], &shown["next_probe_ms"]), (&json!("half_open"), &json!(50)));
+    drop(probe);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hand_opens_until_a_hand_closes() {
+    let one = One::new(CircuitPolicy::builder());
+    let registry = one.layer.registry().clone();
+    assert_eq!(registry.force_open("primary/gpt-x"), 0, "it is not known before it is used");
+    let under_way = one.allowed();
+    assert_eq!(registry.force_open("primary/gpt-x"), 1);
+    assert!(succeed(under_way).is_none());
+    let status = one.handle.status().unwrap();
+    assert_eq!((status.state, status.by_hand, status.next_probe), (CircuitState::Open, true, None));
+    pass(86_400_000).await;
+    // Those who are turned away are told to ask again after the usual time.
+    assert_eq!(one.denied().open_for, ms(10_000));
+    assert_eq!(registry.close("primary/gpt-x"), 1);
+    assert_eq!(one.state(), CircuitState::Closed);
+    assert_eq!((registry.close("primary/gpt-x"), registry.close("nobody")), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_forgets_the_samples_of_an_open_circuit_and_leaves_a_closed_one_alone() {
+    let one = One::new(CircuitPolicy::builder());
+    one.fail();
+    assert!(one.handle.close());
+    assert_eq!(one.counts(), (1, 1));
+    one.open();
+    assert!(one.handle.close());
+    assert_eq!((one.state(), one.counts()), (CircuitState::Closed, (0, 0)));
+    one.fail();
+    let under_way = one.allowed();
+    assert!(one.handle.reset());
+    super::fail(under_way, overloaded());
+    assert_eq!(one.counts(), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_name_may_have_several_circuits() {
+    let first = layer(CircuitPolicy::builder());
+    let policy = CircuitPolicy::builder().open(ms(20_000)).build().unwrap();
+    let second = stanchion_circuit::CircuitLayer::new(first.registry().clone(), policy);
+    let (one, other) = (One::of(first.clone(), candidate("primary")), One::of(second, candidate("primary")));
+    drop(one.allowed());
+    drop(other.allowed());
+    assert_eq!(first.registry().force_open("primary/gpt-x"), 2);
+    one.denied();
+    other.denied();
+    assert_eq!(first.registry().reset("primary/gpt-x"), 2);
+    drop(one.allowed());
+    assert!(!first.registry().is_empty());
+}
