@@ -170,6 +170,9 @@ async fn answer(mut gateway: Gateway, request: Request<Incoming>) -> Response<Bo
     if path == "/v1/models" && request.method() == Method::GET {
         return own(text(StatusCode::OK, "application/json", models(&gateway.models)));
     }
+    if path == "/status" && request.method() == Method::GET {
+        return own(text(StatusCode::OK, "application/json", status(&gateway)));
+    }
     let Ok(response) = gateway.edge.call(request).await;
     response.map(Either::Left)
 }
@@ -183,6 +186,11 @@ fn text(status: StatusCode, content_type: &'static str, body: String) -> Respons
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, http::HeaderValue::from_static(content_type));
     response
+}
+
+/// What an operator wants to see at a glance: the circuits, by the names of their candidates.
+fn status(gateway: &Gateway) -> String {
+    serde_json::json!({ "circuits": gateway.circuits.status() }).to_string()
 }
 
 /// The list of models, in the form of OpenAI.

@@ -162,3 +162,27 @@ fn the_demo_comes_out_right() {
     assert_eq!(none.status.code(), Some(1));
     assert!(text(&none.stderr).contains("cut-after-output"));
 }
+
+#[test]
+fn the_status_lists_circuits_by_the_names_of_their_candidates() {
+    // Nobody listens at the provider's port, so that each call is a failure sample.
+    let retries = "[defaults.retry]\nmax_retries = 0\n[defaults.circuit]\nmin_samples = 2\nopen = \"60s\"\n";
+    let config = format!("[server]\nlisten = \"127.0.0.1:0\"\n[clients.me]\nkey = \"k1\"\n{MODEL}{retries}");
+    let gateway = Serving::start(&file("status", &config));
+    let status = |headers: &str| {
+        gateway.ask(&format!("GET /status HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}\r\n"))
+    };
+    let key = "authorization: Bearer k1\r\n";
+    assert!(status("").starts_with("HTTP/1.1 401"));
+    assert!(status(key).ends_with(r#"{"circuits":[]}"#), "{}", status(key));
+    for _ in 0..2 {
+        let failed = gateway.post("/v1/chat/completions", key, r#"{"model":"m"}"#);
+        assert!(failed.starts_with("HTTP/1.1 5"), "{failed}");
+    }
+    let open = status(key);
+    assert!(open.contains(r#""state":"open""#) && open.contains(r#""failure_count":2"#), "{open}");
+    assert!(open.contains(r#""candidate":"p"#) && open.contains("next_probe_ms"), "{open}");
+    let turned_away = gateway.post("/v1/chat/completions", key, r#"{"model":"m"}"#);
+    assert!(turned_away.starts_with("HTTP/1.1 503") && turned_away.contains("circuit_open"), "{turned_away}");
+    assert!(turned_away.contains("retry-after: "), "{turned_away}");
+}

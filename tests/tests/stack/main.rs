@@ -10,6 +10,7 @@
 //! | [`hints`] | every form of a wait that a provider asks for |
 //! | [`meaning`] | what a reply means, by its codes, its words and its status |
 //! | [`owner`] | retries are made by one owner, and their number is bounded |
+//! | [`recovery`] | nothing outlasts the budget of a recovery, and nothing is left behind |
 //! | [`traces`] | whole requests, event by event |
 
 mod clocks;
@@ -20,4 +21,5 @@ mod framing;
 mod hints;
 mod meaning;
 mod owner;
+mod recovery;
 mod traces;

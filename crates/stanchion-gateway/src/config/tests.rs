@@ -1,7 +1,8 @@
 use std::time::Duration;
 
 use stanchion::{
-    core::{CommitPolicy, FallbackOn, Family, RequestClass},
+    core::{CommitPolicy, FallbackOn, Family, HintSource, RequestClass},
+    retry::{CapStage, Combine, OverCap, Preset, Scope},
     stream::CommitWindow,
 };
 
@@ -236,4 +237,208 @@ fn a_file_without_models_and_a_client_without_a_key_are_no_use() {
 fn a_file_that_is_not_there_is_told() {
     let error = Config::load(Path::new("no-such-file.toml")).map(drop).unwrap_err().to_string();
     assert!(error.starts_with("no-such-file.toml: cannot be read"), "{error}");
+}
+
+/// A file of one model with these tables.
+fn with(tables: &str) -> String {
+    format!(
+        "[providers.p]\ndialect = \"ollama\"\nbase_url = \"http://localhost:11434\"\n[models.m]\ncandidates = [{{ provider = \"p\" }}]\n{tables}\n"
+    )
+}
+
+fn model(tables: &str) -> Model {
+    parse(&with(tables)).unwrap_or_else(|error| panic!("{tables}: {error}")).models.remove("m").unwrap()
+}
+
+#[test]
+fn bounded_recovery_is_off_until_its_table_is_there() {
+    let minutes = |minutes: u64| Some(Duration::from_secs(60 * minutes));
+    for (tables, budget, attempts) in [
+        ("", None, 12),
+        ("[models.m.recovery]", minutes(10), 12),
+        ("[defaults.recovery]", minutes(10), 12),
+        ("[defaults.recovery]\nbudget = \"5m\"\nmax_attempts = 4", minutes(5), 4),
+        ("[defaults.recovery]\nbudget = \"5m\"\n[models.m.recovery]\nbudget = \"0s\"", None, 12),
+        ("[defaults.recovery]\nbudget = \"5m\"\n[models.m.recovery]\nmax_attempts = 2", minutes(5), 2),
+    ] {
+        let recovery = model(tables).recovery;
+        assert_eq!((recovery.budget(), recovery.attempts()), (budget, attempts), "{tables}");
+    }
+}
+
+#[test]
+fn retries_are_set_by_a_preset_and_over_it_key_by_key() {
+    for (tables, builder) in [
+        ("", RetryPolicy::builder()),
+        ("[models.m.retry]\npreset = \"ladder\"", RetryPolicy::preset(Preset::Ladder)),
+        (
+            "[defaults.retry]\npreset = \"gateway\"\n[models.m.retry]\npreset = \"transport\"",
+            RetryPolicy::preset(Preset::Transport),
+        ),
+        (
+            "[models.m.retry]\npreset = \"dual_budget\"\nmax_retries = 4\ncap = \"9s\"\nover_cap = \"give_up\"\ncombine = \"max\"",
+            RetryPolicy::preset(Preset::DualBudget)
+                .max_retries(4)
+                .cap(Duration::from_secs(9))
+                .over_cap(OverCap::GiveUp)
+                .combine(Combine::Max),
+        ),
+        (
+            "[models.m.retry]\nfactor = 3.0\njitter = [0.5, 1.5]\ncap_stage = \"before_jitter\"\nhints = [\"retry_after\", \"text\"]\nhint_pad = \"1s\"\nscope = \"request\"\non_silence = true\nheed_client_retries = true",
+            RetryPolicy::builder()
+                .factor(3.0)
+                .jitter(0.5..=1.5)
+                .cap_stage(CapStage::BeforeJitter)
+                .hints([HintSource::RetryAfter, HintSource::Text])
+                .hint_pad(Duration::from_secs(1))
+                .scope(Scope::Request)
+                .retry_on_silence(true)
+                .heed_client_retries(true),
+        ),
+    ] {
+        assert_eq!(model(tables).retry, builder.build().unwrap(), "{tables}");
+    }
+}
+
+#[test]
+fn models_with_equal_settings_share_a_retry_budget() {
+    let candidate = stanchion::core::Candidate::new("p", Family::Ollama, "http://x").into();
+    let text = with(
+        "[defaults.retry_budget]\ncapacity = 1\nper_second = 0.0\n[models.n]\ncandidates = [{ provider = \"p\" }]\n[models.o]\ncandidates = [{ provider = \"p\" }]\n[models.o.retry_budget]\ncapacity = 2\n[models.off]\ncandidates = [{ provider = \"p\" }]\n[models.off.retry_budget]\nenabled = false",
+    );
+    let config = parse(&text).unwrap();
+    let budget = |name: &str| config.models[name].retry_budget.clone();
+    let now = tokio::time::Instant::now();
+    assert!(budget("m").unwrap().withdraw(Some(&candidate), now));
+    assert!(!budget("n").unwrap().withdraw(Some(&candidate), now), "the same one");
+    assert!(budget("o").unwrap().withdraw(Some(&candidate), now), "another");
+    assert!(budget("off").is_none());
+}
+
+#[test]
+fn clocks_have_presets_and_grow_with_the_prompt() {
+    let s = |seconds| Some(Duration::from_secs(seconds));
+    let thinking = AttemptLimits::thinking;
+    assert_eq!(model("[models.m.timeouts]\npreset = \"thinking\"").limits, thinking());
+    let scaled = model("[models.m.timeouts]\nfirst_output = \"30s\"\nfirst_output_per_1k = \"500ms\"\nfirst_output_cap = \"3m\"\nliveness = \"60s\"").limits;
+    let rule = scaled.first_output_rule().unwrap();
+    assert_eq!((rule.of(0), rule.of(10_000), rule.of(1_000_000)), (s(30).unwrap(), s(35).unwrap(), s(180).unwrap()));
+    assert_eq!(scaled.liveness(), s(60));
+    let own = model("[defaults.timeouts]\npreset = \"thinking\"\n[models.m.timeouts]\ntotal = \"60s\"").limits;
+    assert_eq!((own.first_output(), own.total()), (s(60), s(60)));
+}
+
+#[test]
+fn circuits_are_set_by_their_table() {
+    use stanchion::{
+        circuit::{CircuitPolicy, LateFailure, Recovery, SuccessOn},
+        core::ForceOpenOn,
+    };
+    let default = CircuitPolicy::builder().probe_lease(AttemptLimits::IDLE);
+    assert_eq!(model("").circuit, default.clone().build().unwrap());
+    assert!(model("[models.m.circuit]\nopen = \"0s\"").circuit.is_off());
+    let table = "[defaults.circuit]\nopen = \"20s\"\nwindow = \"30s\"\nmin_samples = 10\nfailure_rate = 0.5\n[models.m.circuit]\nconsecutive = 5\nconcurrency = 8\nslow_call = \"20s\"\nsuccess_on = \"end\"\nlate_failure = \"count\"\nforce_open_on = [\"auth\", \"quota\"]\nrecovery = \"none\"\nmax_open_share = 0.5";
+    let expected = default
+        .open(Duration::from_secs(20))
+        .window(Duration::from_secs(30))
+        .min_samples(10)
+        .failure_rate(0.5)
+        .consecutive(5)
+        .concurrency(8)
+        .slow_call(Duration::from_secs(20))
+        .success_on(SuccessOn::End)
+        .late_failure(LateFailure::Count)
+        .force_open_on(ForceOpenOn::Auth)
+        .force_open_on(ForceOpenOn::Quota)
+        .recovery(Recovery::None)
+        .max_open_share(0.5);
+    assert_eq!(model(table).circuit, expected.build().unwrap());
+}
+
+#[test]
+fn a_heartbeat_and_a_repair_are_switched_on() {
+    assert_eq!(model("").heartbeat, None);
+    assert_eq!(
+        parse(&with("").replace("[models.m]\n", "[models.m]\nheartbeat = \"15s\"\n")).unwrap().models["m"].heartbeat,
+        Some(Duration::from_secs(15))
+    );
+    assert_eq!(
+        parse(&with("[defaults]\nheartbeat = \"5s\"")).unwrap().models["m"].heartbeat,
+        Some(Duration::from_secs(5))
+    );
+    let off = with("[defaults]\nheartbeat = \"5s\"").replace("[models.m]\n", "[models.m]\nheartbeat = \"0s\"\n");
+    assert_eq!(parse(&off).unwrap().models["m"].heartbeat, None);
+    let repairs = |text: &str| {
+        parse(text).unwrap().models["m"].candidates.select(0).unwrap().candidate.repairs_opaque_rejections()
+    };
+    assert!(!repairs(&with("")));
+    assert!(repairs(&with("").replace("[providers.p]\n", "[providers.p]\nrepair_opaque_400 = true\n")));
+}
+
+#[test]
+fn a_setting_outside_of_its_range_is_told_with_key_value_and_range() {
+    for (tables, complaint) in [
+        (
+            "[models.m.recovery]\nbudget = \"29999ms\"",
+            ":7: models.m.recovery.budget: recovery.budget is 29.999s: set 30s to 3600s",
+        ),
+        (
+            "[models.m.recovery]\nbudget = \"1h 1ms\"",
+            ":7: models.m.recovery.budget: recovery.budget is 3600.001s: set 30s to 3600s",
+        ),
+        ("[defaults]\nheartbeat = \"999ms\"", ":7: defaults.heartbeat: heartbeat is 999ms: set 1s to 600s"),
+        ("[defaults]\nheartbeat = \"11m\"", ":7: defaults.heartbeat: heartbeat is 660s: set 1s to 600s"),
+        (
+            "[models.m.retry]\npreset = \"lader\"",
+            ":7: models.m.retry.preset: there is no preset \"lader\"; there are: standard, bounded_foreground, dual_budget, transport, ladder, gateway",
+        ),
+        (
+            "[models.m.retry]\nfactor = 0.5",
+            ":7: models.m.retry.factor: the retry setting `factor` must be between 1 and 10; it is 0.5",
+        ),
+        (
+            "[models.m.retry]\njitter = [0.5, 2.5]",
+            ":7: models.m.retry.jitter: the retry setting `jitter` must be a range between 0 and 2; it is (0.5, 2.5)",
+        ),
+        (
+            "[models.m.retry]\nhint_cap = \"25h\"",
+            ":7: models.m.retry.hint_cap: the retry setting `hint_cap` must be at most 24 h; it is 90000s",
+        ),
+        (
+            "[models.m.retry]\nover_cap = \"wait\"",
+            ":7: models.m.retry.over_cap: unknown variant `wait`, expected one of `give_up`, `clamp`, `honour`",
+        ),
+        ("[models.m.retry]\nhints = [\"circuit\"]", ":7: models.m.retry.hints: unknown variant `circuit`"),
+        (
+            "[models.m.retry_budget]\nrefund = 1.5",
+            ":7: models.m.retry_budget.refund: the retry budget's setting `refund` must be between 0 and 1",
+        ),
+        (
+            "[models.m.circuit]\nopen = \"999ms\"",
+            ":7: models.m.circuit.open: the circuit setting `open` must be 0, or between 1 s and 5 min; it is 999ms",
+        ),
+        (
+            "[models.m.circuit]\nopen = \"301s\"",
+            ":7: models.m.circuit.open: the circuit setting `open` must be 0, or between 1 s and 5 min; it is 301s",
+        ),
+        (
+            "[models.m.circuit]\nfailure_rate = 0.0",
+            ":7: models.m.circuit.failure_rate: the circuit setting `failure_rate` must be above 0, and at most 1; it is 0.0",
+        ),
+        (
+            "[models.m.circuit]\nforce_open_on = [\"rain\"]",
+            ":7: models.m.circuit.force_open_on: unknown variant `rain`",
+        ),
+        (
+            "[models.m.timeouts]\nliveness = \"6m\"",
+            ":7: models.m.timeouts.liveness: timeouts.liveness is 360s, longer than timeouts.idle of 300s",
+        ),
+        (
+            "[models.m.timeouts]\nfirst_output_cap = \"11m\"",
+            ":7: models.m.timeouts.first_output_cap: timeouts.first_output is 660s, longer than timeouts.total of 600s",
+        ),
+    ] {
+        let error = parse(&with(tables)).map(drop).unwrap_err().to_string();
+        assert!(error.contains(complaint), "{tables}\n  told:   {error}\n  wanted: {complaint}");
+    }
 }
