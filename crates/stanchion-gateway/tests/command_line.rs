@@ -169,9 +169,8 @@ fn the_status_lists_circuits_by_the_names_of_their_candidates() {
     let retries = "[defaults.retry]\nmax_retries = 0\n[defaults.circuit]\nmin_samples = 2\nopen = \"60s\"\n";
     let config = format!("[server]\nlisten = \"127.0.0.1:0\"\n[clients.me]\nkey = \"k1\"\n{MODEL}{retries}");
     let gateway = Serving::start(&file("status", &config));
-    let status = |headers: &str| {
-        gateway.ask(&format!("GET /status HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}\r\n"))
-    };
+    let status =
+        |headers: &str| gateway.ask(&format!("GET /status HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}\r\n"));
     let key = "authorization: Bearer k1\r\n";
     assert!(status("").starts_with("HTTP/1.1 401"));
     assert!(status(key).ends_with(r#"{"circuits":[]}"#), "{}", status(key));

@@ -442,3 +442,37 @@ fn a_setting_outside_of_its_range_is_told_with_key_value_and_range() {
         assert!(error.contains(complaint), "{tables}\n  told:   {error}\n  wanted: {complaint}");
     }
 }
+
+#[test]
+fn what_the_readme_shows_is_in_order() {
+    let readme = include_str!("../../../../README.md");
+    let shown = readme.split("```toml").nth(1).unwrap().split("```").next().unwrap();
+    let config = Config::parse("README.md", shown, &|_| Some("a-key".into())).unwrap();
+    let main = &config.models["main"];
+    assert_eq!(
+        (main.heartbeat, main.recovery.budget()),
+        (Some(Duration::from_secs(15)), Some(Duration::from_secs(600)))
+    );
+    // What else is shown is as by default.
+    let limits = |limits: AttemptLimits| (limits.first_output(), limits.idle(), limits.total(), limits.stall_warning());
+    assert_eq!(limits(main.limits), limits(AttemptLimits::default()));
+    assert_eq!(main.circuit, CircuitPolicy::builder().probe_lease(AttemptLimits::IDLE).build().unwrap());
+}
+
+#[test]
+fn every_key_is_told_of() {
+    let page = include_str!("../../../../docs/configuration.md");
+    let keys =
+        include_str!("file.rs").lines().filter_map(|line| line.trim().strip_prefix("pub(super) ")?.split_once(':'));
+    // What stands in the page as the name of a table or a header.
+    for (key, _) in keys.filter(|(key, _)| !key.contains(' ')) {
+        let told = [
+            format!("`{key}`"),
+            format!("`[{key}]`"),
+            format!("`[{key}."),
+            format!("`fallback.{key}`"),
+            format!("`stream.{key}`"),
+        ];
+        assert!(told.iter().any(|form| page.contains(form)), "docs/configuration.md does not tell of {key}");
+    }
+}
