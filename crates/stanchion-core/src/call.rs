@@ -108,12 +108,14 @@ pub struct Call {
     pub model: Option<Arc<str>>,
     /// The size of the request's body, in bytes; 0 if nobody measured it.
     pub request_bytes: usize,
+    /// Whether the request limits the output of the reply; `None` if nobody looked.
+    pub limits_output: Option<bool>,
 }
 
 impl Call {
     /// A call that names no model.
     pub const fn new(dialect: Dialect, stream: bool) -> Self {
-        Self { dialect, stream, model: None, request_bytes: 0 }
+        Self { dialect, stream, model: None, request_bytes: 0, limits_output: None }
     }
 
     /// Sets the model that the client named.
@@ -127,6 +129,13 @@ impl Call {
     #[must_use]
     pub const fn with_request_bytes(mut self, bytes: usize) -> Self {
         self.request_bytes = bytes;
+        self
+    }
+
+    /// Sets whether the request limits the output of the reply.
+    #[must_use]
+    pub const fn with_output_limit(mut self, limits: bool) -> Self {
+        self.limits_output = Some(limits);
         self
     }
 

@@ -284,7 +284,9 @@ impl Settings {
         let peek = wire_request::peek(route.dialect, &body).map_err(|error| {
             render::local_error(self.dialect, StatusCode::BAD_REQUEST, "invalid_request", &error.to_string())
         })?;
-        let mut call = Call::new(route.dialect, route.stream.unwrap_or(peek.stream)).with_request_bytes(body.len());
+        let mut call = Call::new(route.dialect, route.stream.unwrap_or(peek.stream))
+            .with_request_bytes(body.len())
+            .with_output_limit(peek.limits_output);
         if let Some(model) = route.model.as_deref().or(peek.model.as_deref()) {
             call = call.with_model(model);
         }

@@ -8,8 +8,9 @@ use std::{
 
 use http::Request;
 use stanchion_core::{
-    CircuitPhase, CircuitTurn, Context, Disposition, Event, ExhaustedBy, Failure, FailureKind, OpenCircuit, Phase,
-    ProviderRetry, RecoveryBudget, RecoveryMode, RetryClass, RetryPhase, Selected, WaitsForCircuit, WithoutOutputLimit,
+    Call, CircuitPhase, CircuitTurn, Context, Disposition, Event, ExhaustedBy, Failure, FailureKind, OpenCircuit,
+    Phase, ProviderRetry, RecoveryBudget, RecoveryMode, RetryClass, RetryPhase, Selected, WaitsForCircuit,
+    WithoutOutputLimit,
 };
 use tokio::time::Instant;
 use tower_service::Service;
@@ -34,7 +35,8 @@ pub(crate) struct Run<S, B> {
     limits: Limits,
     context: Option<Context>,
     selected: Option<Selected>,
-    client_retries: Option<u32>,
+    /// What the caller's client library has retried; read only once it matters.
+    client_retries: Option<Option<u32>>,
     /// Attempts are taken out of the recovery budget, which all candidates share.
     shares_attempts: bool,
     /// An open circuit is waited for: nobody else is left to ask, and a person waits.
@@ -95,8 +97,8 @@ where
         let policy = &shared.policy;
         let context = Context::of(&request).cloned();
         let selected = request.extensions().get::<Selected>().cloned();
-        let client_retries = client_retries(request.headers());
-        let heeded = client_retries.filter(|_| policy.heeds_client_retries()).unwrap_or(0);
+        let client_retries = policy.heeds_client_retries().then(|| client_retries(request.headers()));
+        let heeded = client_retries.flatten().unwrap_or(0);
         let recovery = context.as_ref().and_then(Context::recovery);
         let is_last = selected.as_ref().is_none_or(|selected| selected.last);
         let waits_for_circuit = recovery.is_some() && is_last;
@@ -149,6 +151,9 @@ where
             budget.take_attempt();
         }
         let more = self.waits_for_circuit || self.could_repair() || self.ledger.may_go_on(self.allowance());
+        if !more {
+            self.ask_client();
+        }
         let request = if more { self.request.clone() } else { self.request.take() };
         let mut request = request.expect("kept as long as another attempt may follow");
         if let Some(turn) = self.turn.take() {
@@ -171,10 +176,18 @@ impl<S, B> Run<S, B> {
         self.selected.as_ref().is_none_or(|selected| selected.last)
     }
 
+    /// Reads what the caller's client library says, as long as the request is here.
+    fn ask_client(&mut self) {
+        if let (None, Some(request)) = (self.client_retries, &self.request) {
+            self.client_retries = Some(client_retries(request.headers()));
+        }
+    }
+
     fn allowance(&self) -> Allowance {
         match self.recovery() {
             Some(budget) if self.shares_attempts => {
-                let heeded = self.client_retries.filter(|_| self.policy().heeds_client_retries()).unwrap_or(0);
+                let heeded =
+                    self.client_retries.flatten().filter(|_| self.policy().heeds_client_retries()).unwrap_or(0);
                 let attempts = budget.attempts();
                 Allowance::Shared {
                     attempts,
@@ -188,6 +201,7 @@ impl<S, B> Run<S, B> {
 
     /// Judges a failed attempt, and tells what is to be told.
     pub(crate) fn judge(&mut self, failure: Failure) -> Next {
+        self.ask_client();
         let disposition = Disposition::of(&failure, self.policy().rules());
         if was_not_asked(&failure, disposition) {
             if let Some(budget) = self.recovery().filter(|_| self.shares_attempts) {
@@ -388,8 +402,16 @@ impl<S, B> Run<S, B> {
         }
     }
 
+    /// Whether an attempt may be followed by one without an output limit: where the candidate allows it, and where there
+    /// is one, as far as anybody knows.
     fn could_repair(&self) -> bool {
-        !self.repaired && self.selected.as_ref().is_some_and(|selected| selected.candidate.repairs_opaque_rejections())
+        let allowed = |selected: &Selected| selected.candidate.repairs_opaque_rejections();
+        let limits_output = |request: &Request<B>| {
+            request.extensions().get::<Call>().is_none_or(|call| call.limits_output != Some(false))
+        };
+        !self.repaired
+            && self.selected.as_ref().is_some_and(allowed)
+            && self.request.as_ref().is_some_and(limits_output)
     }
 
     /// Takes the one repair that a request may have, and marks what is sent from now on.
@@ -429,7 +451,7 @@ impl<S, B> Run<S, B> {
             next_retry_at: wait.and_then(|(_, left)| SystemTime::now().checked_add(left)),
             mode: recovery.map_or(RecoveryMode::Standard, |_| RecoveryMode::BoundedForeground),
             recovery: recovery.map(|budget| budget.snapshot(Instant::now())),
-            client_retries: self.client_retries,
+            client_retries: self.client_retries.flatten(),
             ..ProviderRetry::new(phase, cause.reason)
         }
     }

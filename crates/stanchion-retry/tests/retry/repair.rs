@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use stanchion_core::{
-    Candidate, Failure, FailureKind, Family, ProviderReply, RecoveryBudget, Selected, WithoutOutputLimit,
+    Call, Candidate, Dialect, Failure, FailureKind, Family, ProviderReply, RecoveryBudget, Selected, WithoutOutputLimit,
 };
 use stanchion_retry::RetryLayer;
 use stanchion_testkit::Events;
@@ -86,6 +86,20 @@ async fn one_request_has_one_repair_over_all_its_candidates() {
         play_seeing(retries(2), request, replies, |_| attempts += 1).await.failure();
     }
     assert_eq!(attempts, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_without_an_output_limit_is_not_sent_again_for_nothing() {
+    for (limited, attempts) in [(Some(true), 2), (None, 2), (Some(false), 1)] {
+        let mut request = request_for(Events::new().context(), repairing(true));
+        let call = Call::new(Dialect::OpenAiChat, true);
+        request.extensions_mut().insert(match limited {
+            Some(limited) => call.with_output_limit(limited),
+            None => call,
+        });
+        let replies = (0..attempts).map(|_| Err(refusal(400, "")));
+        assert_eq!(play_seeing(retries(2), request, replies, |_| {}).await.at.len(), attempts, "{limited:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

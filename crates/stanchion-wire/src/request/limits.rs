@@ -3,7 +3,7 @@ use bytes::Bytes;
 use super::members::Members;
 
 /// What clients call the most tokens that a reply may have.
-const OUTPUT_LIMITS: [&str; 3] = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
+pub(super) const OUTPUT_LIMITS: [&str; 3] = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
 
 /// Takes the output limits out of a request's body: `max_tokens`, `max_completion_tokens` and `max_output_tokens`, where
 /// they stand at the top level.

@@ -8,6 +8,8 @@ use serde::{
 use serde_json::value::RawValue;
 use stanchion_core::{Dialect, Failure, FailureKind, Phase};
 
+use super::limits::OUTPUT_LIMITS;
+
 /// What a request's body says about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peek<'a> {
@@ -16,6 +18,9 @@ pub struct Peek<'a> {
     /// Whether a stream is asked for. Without a word from the client: no, and for Ollama yes. Always `false` for
     /// Gemini, whose path says it, and for embeddings, which are never streamed.
     pub stream: bool,
+    /// Whether it limits the output of the reply, by a key that [`without_output_limits`](super::without_output_limits)
+    /// takes out.
+    pub limits_output: bool,
 }
 
 /// What is wrong with a request's body. `Display` names the problem and never quotes the body.
@@ -77,7 +82,7 @@ pub fn peek(dialect: Dialect, body: &[u8]) -> Result<Peek<'_>, BadRequest> {
     };
     let streamed_by_default = dialect == Dialect::Ollama;
     if dialect == Dialect::GeminiGenerateContent {
-        return Ok(Peek { model: None, stream: false });
+        return Ok(Peek { model: None, stream: false, limits_output: fields.limits_output });
     }
     if let Some(key) = fields.repeated {
         return Err(BadRequest::DuplicateKey(key));
@@ -92,7 +97,8 @@ pub fn peek(dialect: Dialect, body: &[u8]) -> Result<Peek<'_>, BadRequest> {
         Some("false") => false,
         Some(_) => return Err(BadRequest::StreamNotABoolean),
     };
-    Ok(Peek { model, stream: stream && dialect != Dialect::OpenAiEmbeddings })
+    let stream = stream && dialect != Dialect::OpenAiEmbeddings;
+    Ok(Peek { model, stream, limits_output: fields.limits_output })
 }
 
 /// The position of a syntax error, which serde_json tells as a line and how many bytes of it were read.
@@ -115,11 +121,13 @@ struct Fields<'a> {
     model: Option<&'a RawValue>,
     stream: Option<&'a RawValue>,
     repeated: Option<&'static str>,
+    limits_output: bool,
 }
 
 enum Key {
     Model,
     Stream,
+    OutputLimit,
     Other,
 }
 
@@ -139,7 +147,8 @@ impl<'de> Deserialize<'de> for Fields<'de> {
                     let (name, slot) = match key {
                         Key::Model => ("model", &mut fields.model),
                         Key::Stream => ("stream", &mut fields.stream),
-                        Key::Other => {
+                        Key::OutputLimit | Key::Other => {
+                            fields.limits_output |= matches!(key, Key::OutputLimit);
                             map.next_value::<IgnoredAny>()?;
                             continue;
                         }
@@ -169,6 +178,7 @@ impl<'de> Deserialize<'de> for Key {
                 Ok(match name {
                     "model" => Key::Model,
                     "stream" => Key::Stream,
+                    limit if OUTPUT_LIMITS.contains(&limit) => Key::OutputLimit,
                     _ => Key::Other,
                 })
             }
@@ -184,13 +194,29 @@ mod tests {
     const CHAT: Dialect = Dialect::OpenAiChat;
 
     #[test]
+    fn a_limit_of_the_output_is_seen() {
+        for (body, limits) in [
+            (&br#"{"model":"m"}"#[..], false),
+            (br#"{"max_tokens":5}"#, true),
+            (br#"{"max_completion_tokens":null}"#, true),
+            (br#"{"max_output_tokens":5,"model":"m"}"#, true),
+            (br#"{"x":{"max_tokens":5}}"#, false),
+        ] {
+            assert_eq!(peek(CHAT, body).unwrap().limits_output, limits);
+        }
+    }
+
+    #[test]
     fn model_and_stream_are_read_wherever_they_stand() {
         let body = br#" { "messages": [{"model": "nested", "stream": false}], "stream" : true, "model":"gpt-x" } "#;
         let read = peek(CHAT, body).unwrap();
         assert_eq!((read.model, read.stream), (Some(Cow::Borrowed("gpt-x")), true));
         let escaped = peek(CHAT, br#"{"mod\u0065l":"gpt\u002dx"}"#).unwrap();
         assert_eq!((escaped.model.as_deref(), escaped.stream), (Some("gpt-x"), false));
-        assert_eq!(peek(CHAT, b"{}").unwrap(), Peek { model: None, stream: false });
+        assert_eq!(
+            peek(CHAT, b"{}").unwrap(),
+            Peek { model: None, stream: false, limits_output: false }
+        );
     }
 
     #[test]
@@ -203,7 +229,7 @@ mod tests {
         assert!(stream(Dialect::OpenAiResponses, br#"{"stream":true}"#));
         assert!(!stream(Dialect::OpenAiEmbeddings, br#"{"stream":true}"#));
         let gemini = peek(Dialect::GeminiGenerateContent, br#"{"model":1,"stream":1}"#).unwrap();
-        assert_eq!(gemini, Peek { model: None, stream: false });
+        assert_eq!(gemini, Peek { model: None, stream: false, limits_output: false });
     }
 
     #[test]
