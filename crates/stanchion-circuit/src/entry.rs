@@ -11,7 +11,7 @@ use stanchion_core::CircuitPhase;
 use tokio::time::Instant;
 
 use crate::{
-    machine::{Check, Due, Key, Machine, Outcome, Phase, Settled, View},
+    machine::{Check, Due, Key, Machine, Outcome, Phase, Settled, View, nanos},
     policy::Trip,
     queue::Queue,
     sync::{AtomicU64, Mutex, Ordering, lock},
@@ -77,8 +77,8 @@ impl Entry {
         self.touched.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn touch(&self, now: Instant) {
-        let now = since(self.epoch, now);
+    /// Notes that it is used, at so many milliseconds since the epoch.
+    pub(crate) fn touch(&self, now: u64) {
         // Others read this line all the time: it is written only when there is news.
         if self.touched.load(Ordering::Relaxed) != now {
             self.touched.store(now, Ordering::Relaxed);
@@ -108,7 +108,6 @@ impl Entry {
 
     /// Starts to count, with nothing learnt yet.
     pub(crate) fn attach(&self, now: Instant) {
-        self.touch(now);
         self.change(|inner| {
             inner.machine.reset(now);
             inner.attached = true;
@@ -130,7 +129,6 @@ impl Entry {
 
     /// Whether a request would be let in, and if not, how the circuit stands.
     pub(crate) fn preflight(&self, now: Instant) -> Result<(), View> {
-        self.touch(now);
         if self.word.load(Ordering::Acquire) & PHASE != NOT_CLOSED {
             return Ok(());
         }
@@ -143,7 +141,6 @@ impl Entry {
 
     /// Lets a request in, or turns it away. `None` where nothing counts.
     pub(crate) fn check(&self, now: Instant, lease: Duration) -> Option<Check> {
-        self.touch(now);
         let word = self.word.load(Ordering::Acquire);
         match word & PHASE {
             CLOSED => Some(Check::Allowed(Key::Regular { generation: word >> 2 })),
@@ -159,16 +156,32 @@ impl Entry {
 
     /// Learns what became of a request. Once for each key.
     pub(crate) fn settle(&self, key: Key, outcome: Outcome, now: Instant) -> Settled {
-        self.change(|inner| {
+        if let (Key::Regular { generation }, Outcome::Success) = (key, outcome) {
+            return self.succeed(generation, now);
+        }
+        let settled = self.change(|inner| {
             let settled = inner.machine.settle(key, outcome, now);
-            if settled.counted && outcome != Outcome::Abandoned {
-                self.touch(now);
-            }
-            if matches!(settled.change, Some((CircuitPhase::Closed, _))) {
+            if settled.change.as_ref().is_some_and(|change| change.0 == CircuitPhase::Closed) {
                 inner.queue.release();
             }
-            (settled, settled.wakes.then(|| inner.queue.first()).flatten())
-        })
+            let waker = if settled.wakes { inner.queue.first() } else { None };
+            (settled, waker)
+        });
+        if settled.counted && outcome != Outcome::Abandoned {
+            self.touch(since(self.epoch, now));
+        }
+        settled
+    }
+
+    /// What most requests come to: one more sample, and no news.
+    fn succeed(&self, generation: u64, now: Instant) -> Settled {
+        let now = nanos(now.saturating_duration_since(self.epoch));
+        let counted = lock(&self.inner).machine.succeed(generation, now);
+        if counted {
+            self.touch(now / 1_000_000);
+        }
+        let late = counted.then_some(Key::Regular { generation });
+        Settled { counted, change: None, wakes: false, late }
     }
 
     /// A request was given up.

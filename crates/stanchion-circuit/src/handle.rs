@@ -119,7 +119,8 @@ impl CircuitToken {
     pub(crate) fn settle(&mut self, outcome: Outcome, now: Instant) -> (Option<CircuitChange>, Option<Key>) {
         let Some(key) = self.key.take() else { return (None, None) };
         let Settled { change, late, .. } = self.entry.settle(key, outcome, now);
-        let change = change.map(|(phase, view)| {
+        let change = change.map(|change| {
+            let (phase, view) = *change;
             let gate = Gate::new(self.entry.clone(), None);
             CircuitChange { phase, circuit: Arc::new(open_circuit(&self.entry, &view, gate, now)) }
         });

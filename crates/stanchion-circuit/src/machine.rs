@@ -126,12 +126,12 @@ pub(crate) enum Check {
 }
 
 /// What a settlement changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Settled {
     /// Whether it counted. What comes too late does not.
     pub(crate) counted: bool,
-    /// What it changed, to be told.
-    pub(crate) change: Option<(CircuitPhase, View)>,
+    /// What it changed, to be told. Boxed, since it seldom does.
+    pub(crate) change: Option<Box<(CircuitPhase, View)>>,
     /// Whether whoever waits should look again.
     pub(crate) wakes: bool,
     /// What a later failure of the same request is said with.
@@ -271,11 +271,11 @@ impl Machine {
         }
         let change = match (key, outcome) {
             (Key::Regular { .. }, Outcome::Success) => {
-                self.sample(now, false);
+                self.sample(self.nanos(now), false);
                 None
             }
             (Key::Regular { .. }, Outcome::Failure(fault)) => {
-                self.sample(now, true);
+                self.sample(self.nanos(now), true);
                 (fault.at_once || self.trips()).then(|| self.open(CircuitPhase::Opened, fault, now))
             }
             (Key::Probe { .. }, Outcome::Success | Outcome::Neutral) | (Key::Spared { .. }, Outcome::Success) => {
@@ -299,7 +299,17 @@ impl Machine {
             (Key::Regular { .. } | Key::Spared { .. }, Outcome::Neutral | Outcome::Abandoned) => None,
         };
         let late = (outcome == Outcome::Success).then_some(Key::Regular { generation: self.generation });
-        Settled { counted: true, change, wakes: change.is_some(), late }
+        Settled { counted: true, wakes: change.is_some(), change: change.map(Box::new), late }
+    }
+
+    /// What most requests come to, in short: the success of one that a closed circuit let in. `now` is in nanoseconds
+    /// since the epoch. Returns whether it counted.
+    pub(crate) fn succeed(&mut self, generation: u64, now: u64) -> bool {
+        let counted = self.is_current(Key::Regular { generation });
+        if counted {
+            self.sample(now, false);
+        }
+        counted
     }
 
     /// Opens, until a hand closes it.
@@ -351,10 +361,10 @@ impl Machine {
         nanos(at.saturating_duration_since(self.epoch))
     }
 
-    fn sample(&mut self, now: Instant, failed: bool) {
+    /// A sample at `now`, in nanoseconds since the epoch.
+    fn sample(&mut self, now: u64, failed: bool) {
         self.consecutive = if failed { self.consecutive.saturating_add(1) } else { 0 };
         if !self.trip.window.is_zero() {
-            let now = self.nanos(now);
             self.forget(now);
             self.window.push(now, failed, self.trip.max_samples);
         }
@@ -408,8 +418,8 @@ impl Machine {
     }
 }
 
-/// In 64 bits, which are enough for five centuries.
-fn nanos(duration: Duration) -> u64 {
+/// In 63 bits, which are enough for three centuries.
+pub(crate) fn nanos(duration: Duration) -> u64 {
     duration.as_secs().saturating_mul(1_000_000_000).saturating_add(duration.subsec_nanos().into()) & u64::MAX >> 1
 }
 

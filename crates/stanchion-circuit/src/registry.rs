@@ -180,20 +180,20 @@ impl CircuitRegistry {
         entry
     }
 
-    /// Makes a circuit count, if it does not and there is room. Forgets those that have been idle for too long, this
-    /// one among them. Returns whether it counts.
+    /// Makes a circuit count, if it does not and there is room, and notes that it is used. Forgets those that have been
+    /// idle for too long, this one among them. Returns whether it counts.
     pub(crate) fn attach(&self, entry: &Arc<Entry>, now: Instant) -> bool {
-        let due = since(self.0.epoch, now) > self.0.sweep_at.load(Ordering::Relaxed);
-        if !due && entry.is_attached() {
-            return true;
+        let millis = since(self.0.epoch, now);
+        if millis > self.0.sweep_at.load(Ordering::Relaxed) || !entry.is_attached() {
+            return self.attach_slowly(entry, now, millis);
         }
-        self.attach_slowly(entry, now)
+        entry.touch(millis);
+        true
     }
 
     #[cold]
-    fn attach_slowly(&self, entry: &Arc<Entry>, now: Instant) -> bool {
+    fn attach_slowly(&self, entry: &Arc<Entry>, now: Instant, millis: u64) -> bool {
         let idle = self.0.idle.as_millis() as u64;
-        let millis = since(self.0.epoch, now);
         let table = &mut *lock(&self.0.table);
         table.attached.retain(|other| millis <= other.touched().saturating_add(idle) || !other.detach(now));
         if !entry.is_attached() {
@@ -203,6 +203,7 @@ impl CircuitRegistry {
             entry.attach(now);
             table.attached.push(entry.clone());
         }
+        entry.touch(millis);
         // One that is open is not swept, and can only close by being used.
         let used = |entry: &Arc<Entry>| if entry.is_closed() { entry.touched() } else { millis };
         let next = table.attached.iter().map(used).min().unwrap_or(millis).saturating_add(idle);

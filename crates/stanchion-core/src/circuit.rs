@@ -114,3 +114,21 @@ impl fmt::Debug for OpenCircuit {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_ends_with_its_last_clone_and_shows_its_guard_to_who_knows_it() {
+        let guard = Arc::new(());
+        let turn = CircuitTurn::new(guard.clone());
+        let clone = turn.clone();
+        assert!(turn.guard::<Arc<()>>().is_some_and(|shown| Arc::ptr_eq(shown, &guard)));
+        assert!(turn.guard::<u32>().is_none());
+        drop(turn);
+        assert_eq!(Arc::strong_count(&guard), 2);
+        drop(clone);
+        assert_eq!(Arc::strong_count(&guard), 1);
+    }
+}

@@ -9,6 +9,14 @@ struct Bench {
     now: Instant,
 }
 
+/// A settlement, with its change at hand.
+struct Told {
+    counted: bool,
+    change: Option<(CircuitPhase, View)>,
+    wakes: bool,
+    late: Option<Key>,
+}
+
 impl Bench {
     fn new(trip: Trip) -> Self {
         let now = Instant::now();
@@ -26,12 +34,13 @@ impl Bench {
         }
     }
 
-    fn settle(&mut self, key: Key, outcome: Outcome) -> Settled {
-        self.machine.settle(key, outcome, self.now)
+    fn settle(&mut self, key: Key, outcome: Outcome) -> Told {
+        let Settled { counted, change, wakes, late } = self.machine.settle(key, outcome, self.now);
+        Told { counted, change: change.map(|change| *change), wakes, late }
     }
 
     /// A request and its end.
-    fn play(&mut self, outcome: Outcome) -> Settled {
+    fn play(&mut self, outcome: Outcome) -> Told {
         let key = self.check();
         self.settle(key, outcome)
     }

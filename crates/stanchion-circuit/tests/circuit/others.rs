@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
+use http::Response;
 use stanchion_circuit::{CircuitHandle, CircuitLayer, CircuitPolicyBuilder, CircuitState, Recovery};
-use stanchion_core::{Candidate, Candidates, CircuitPhase};
+use stanchion_core::{Candidate, Candidates, CircuitPhase, Context, Failure, Secret};
 use stanchion_testkit::{candidate, candidates};
 use tokio::time::Instant;
+use tower::{Layer, ServiceExt};
 
-use super::{layer, ms, overloaded, pass, succeed, touchy};
+use super::{layer, overloaded, pass, succeed, touchy};
+
+type Body = http_body_util::Empty<bytes::Bytes>;
 
 struct Model {
     layer: CircuitLayer,
@@ -169,5 +173,10 @@ async fn a_candidate_is_known_by_what_it_is_not_by_its_place() {
     assert!(turned.circuit(&list[1]).check(Instant::now()).is_err());
     assert!(turned.circuit(&list[0]).check(Instant::now()).is_ok());
     assert_eq!(model.layer.registry().len(), 2);
-    pass(ms(0).as_millis() as u64).await;
+    // One of the same name in the same place, but under another account, is another.
+    let provider = tower::service_fn(|_: super::Req| std::future::ready(Ok::<_, Failure>(Response::new(Body::new()))));
+    let other = Arc::new(candidate("a").with_credential(Secret::new("k")));
+    assert!(model.layer.layer(provider).oneshot(super::request_for(&equal, Context::default())).await.is_err());
+    model.layer.layer(provider).oneshot(super::request_for(&other, Context::default())).await.unwrap();
+    assert_eq!(model.layer.registry().len(), 3);
 }
