@@ -105,6 +105,14 @@ impl CircuitPolicy {
         CircuitPolicyBuilder(Self::default())
     }
 
+    /// Starts from the policy of a chain of candidates: three failures in a row take one out for a minute, or until a
+    /// probe succeeds, whatever the rate; the one that failed least is always reachable. With the candidates named
+    /// ([`CircuitLayer::with_candidates`](crate::CircuitLayer::with_candidates)) this is octos' chain, but that only the table's
+    /// failures count and that time heals.
+    pub fn chain() -> CircuitPolicyBuilder {
+        Self::builder().window(Duration::ZERO).consecutive(3).open(Duration::from_secs(60))
+    }
+
     /// Whether circuits are off: nothing is counted, and nobody turned away.
     pub fn is_off(&self) -> bool {
         self.trip.open.is_zero()

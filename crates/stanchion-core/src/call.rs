@@ -108,6 +108,8 @@ pub struct Call {
     pub model: Option<Arc<str>>,
     /// The size of the request's body, in bytes; 0 if nobody measured it.
     pub request_bytes: usize,
+    /// About how many tokens the request holds; `None` if nobody looked.
+    pub tokens: Option<usize>,
     /// Whether the request limits the output of the reply; `None` if nobody looked.
     pub limits_output: Option<bool>,
 }
@@ -115,7 +117,7 @@ pub struct Call {
 impl Call {
     /// A call that names no model.
     pub const fn new(dialect: Dialect, stream: bool) -> Self {
-        Self { dialect, stream, model: None, request_bytes: 0, limits_output: None }
+        Self { dialect, stream, model: None, request_bytes: 0, tokens: None, limits_output: None }
     }
 
     /// Sets the model that the client named.
@@ -139,9 +141,18 @@ impl Call {
         self
     }
 
-    /// About how many tokens the request holds: one for every four bytes of its body. English prose comes to a little
-    /// less than that, since the body's own syntax counts too; other scripts may come to twice as many.
+    /// Sets about how many tokens the request holds.
+    #[must_use]
+    pub const fn with_tokens(mut self, tokens: usize) -> Self {
+        self.tokens = Some(tokens);
+        self
+    }
+
+    /// About how many tokens the request holds. If nobody looked, one for every four bytes of its body.
     pub const fn estimated_tokens(&self) -> usize {
-        self.request_bytes.div_ceil(4)
+        match self.tokens {
+            Some(tokens) => tokens,
+            None => self.request_bytes.div_ceil(4),
+        }
     }
 }

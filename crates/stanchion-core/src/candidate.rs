@@ -17,6 +17,10 @@ pub struct Candidate {
     credential: Option<Secret>,
     headers: HeaderMap,
     repairs_opaque_rejections: bool,
+    context_window: Option<u32>,
+    max_output_tokens: Option<u32>,
+    temperature: Option<f64>,
+    tier: Option<Arc<str>>,
 }
 
 impl Candidate {
@@ -34,6 +38,10 @@ impl Candidate {
             credential: None,
             headers: HeaderMap::new(),
             repairs_opaque_rejections: false,
+            context_window: None,
+            max_output_tokens: None,
+            temperature: None,
+            tier: None,
         }
     }
 
@@ -67,6 +75,36 @@ impl Candidate {
     #[must_use]
     pub fn with_repair_of_opaque_rejections(mut self, repairs: bool) -> Self {
         self.repairs_opaque_rejections = repairs;
+        self
+    }
+
+    /// How many tokens the model takes, prompt and reply together. Without one, no request is held to be too long for it.
+    #[must_use]
+    pub fn with_context_window(mut self, tokens: u32) -> Self {
+        self.context_window = Some(tokens);
+        self
+    }
+
+    /// The most tokens that a reply of this candidate may have: put into the body of its requests, whatever the client
+    /// asks for.
+    #[must_use]
+    pub fn with_max_output_tokens(mut self, tokens: u32) -> Self {
+        self.max_output_tokens = Some(tokens);
+        self
+    }
+
+    /// The temperature of this candidate: put into the body of its requests, whatever the client asks for. What is no
+    /// finite number is not kept.
+    #[must_use]
+    pub fn with_temperature(mut self, temperature: f64) -> Self {
+        self.temperature = Some(temperature).filter(|temperature| temperature.is_finite());
+        self
+    }
+
+    /// The service tier of this candidate: put into the body of its requests, whatever the client asks for.
+    #[must_use]
+    pub fn with_tier(mut self, tier: impl Into<Arc<str>>) -> Self {
+        self.tier = Some(tier.into());
         self
     }
 
@@ -110,6 +148,40 @@ impl Candidate {
         self.repairs_opaque_rejections
     }
 
+    /// How many tokens the model takes.
+    pub fn context_window(&self) -> Option<u32> {
+        self.context_window
+    }
+
+    /// The most tokens that a reply may have.
+    pub fn max_output_tokens(&self) -> Option<u32> {
+        self.max_output_tokens
+    }
+
+    /// The temperature.
+    pub fn temperature(&self) -> Option<f64> {
+        self.temperature
+    }
+
+    /// The service tier.
+    pub fn tier(&self) -> Option<&str> {
+        self.tier.as_deref()
+    }
+
+    /// Whether anything of the request's body is the candidate's own, besides the model.
+    pub fn has_overrides(&self) -> bool {
+        self.max_output_tokens.is_some() || self.temperature.is_some() || self.tier.is_some()
+    }
+
+    /// Whether a prompt of about so many tokens fits. A margin of an eighth of the window is kept free, at least 64
+    /// tokens and at most 1,024: estimates err, and a reply wants room.
+    pub fn fits(&self, tokens: usize) -> bool {
+        self.context_window.is_none_or(|window| {
+            let margin = (window / 8).clamp(64, 1024);
+            tokens <= window.saturating_sub(margin) as usize
+        })
+    }
+
     /// What fails together with this candidate, under a policy of the one who asks.
     pub fn domain(&self, secret: &DomainSecret, policy: &[(&str, u64)]) -> FailureDomain {
         let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
@@ -121,6 +193,7 @@ impl Candidate {
             wire_api: self.family.as_str(),
             base_url: &self.base_url,
             model: self.model.as_deref().unwrap_or_default(),
+            tier: self.tier.as_deref(),
             credential: self.credential.as_ref().map(Secret::expose),
             headers: &headers,
             policy,
@@ -220,6 +293,7 @@ mod tests {
         };
         let others = [
             plain().with_model("m"),
+            plain().with_tier("flex"),
             plain().with_credential(Secret::new("k")),
             plain().with_credential(Secret::new("l")),
             with_header("a"),
@@ -229,8 +303,19 @@ mod tests {
             plain(),
         ];
         let domains: std::collections::HashSet<_> = others.into_iter().map(domain).collect();
-        assert_eq!(domains.len(), 8);
+        assert_eq!(domains.len(), 9);
         assert_ne!(plain().domain(&secret, &[]), plain().domain(&secret, &[("open_ms", 10_000)]));
+    }
+
+    #[test]
+    fn a_prompt_fits_with_a_margin() {
+        let of = |window| Candidate::new("p", Family::OpenAi, "http://x").with_context_window(window);
+        for (window, most) in [(128, 64), (1_000, 875), (8_192, 7_168), (200_000, 198_976), (64, 0)] {
+            assert!(of(window).fits(most), "{window}");
+            assert!(!of(window).fits(most + 1), "{window}");
+        }
+        assert!(Candidate::new("p", Family::OpenAi, "http://x").fits(usize::MAX));
+        assert_eq!(of(1).with_temperature(f64::NAN).temperature(), None);
     }
 
     #[test]

@@ -286,6 +286,7 @@ impl Settings {
         })?;
         let mut call = Call::new(route.dialect, route.stream.unwrap_or(peek.stream))
             .with_request_bytes(body.len())
+            .with_tokens(wire_request::estimate_tokens(&body))
             .with_output_limit(peek.limits_output);
         if let Some(model) = route.model.as_deref().or(peek.model.as_deref()) {
             call = call.with_model(model);

@@ -78,7 +78,7 @@ async fn a_request_is_read_once_and_can_be_replayed() {
     let (call, identity, class) = seen.lock().unwrap().take().unwrap();
     let bytes = r#"{"model":"claude","stream":true}"#.len();
     let expected = Call::new(Dialect::AnthropicMessages, true).with_model("claude").with_request_bytes(bytes);
-    assert_eq!(call, expected.with_output_limit(false));
+    assert_eq!(call, expected.with_tokens(bytes / 4).with_output_limit(false));
     assert_eq!(identity, [Some("s1"), Some("root"), Some("e2")].map(|text| text.map(str::to_owned)));
     assert_eq!(class, RequestClass::Background);
 }

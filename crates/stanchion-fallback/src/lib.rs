@@ -15,6 +15,10 @@
 //!   never the caller's own doing or limit: a wrong request, a prompt too long, refused content, exhausted quota, a
 //!   spent recovery budget, a caller who left. [`DispositionRules`](stanchion_core::DispositionRules) move the disputed
 //!   cells by name.
+//! * **What fits.** A candidate whose [window](stanchion_core::Candidate::with_context_window) is too small for the
+//!   request's [estimate](stanchion_core::Call::estimated_tokens) is passed over, without a word against it, as long as
+//!   another fits; if none does all are asked, since an estimate is a guess. A prompt that a provider refuses as too long
+//!   may go on to a [larger window](OnOverflow::LargerWindow).
 //! * **What is sent.** Every candidate gets the same method, headers and body, byte for byte. The last possible
 //!   candidate gets the request itself, so a list of one costs no copy.
 //! * **Nothing is held in between.** The failed call is dropped, with all that it holds, before the next candidate is
@@ -83,10 +87,11 @@
 
 mod future;
 mod layer;
+mod route;
 mod service;
 mod verdict;
 mod walk;
 
 pub use future::FallbackFuture;
-pub use layer::FallbackLayer;
+pub use layer::{FallbackLayer, OnOverflow};
 pub use service::Fallback;

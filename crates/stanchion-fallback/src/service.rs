@@ -9,7 +9,7 @@ use stanchion_core::{Candidates, Failure, FailureKind, Phase};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::{FallbackFuture, FallbackLayer, layer::Settings, walk::Walk};
+use crate::{FallbackFuture, FallbackLayer, layer::Settings, route::Route, walk::Walk};
 
 /// Calls a service for one candidate after the other. See the [crate's page](crate).
 #[derive(Debug, Clone)]
@@ -56,7 +56,8 @@ where
     fn call(&mut self, mut request: Request<B>) -> FallbackFuture<S, B> {
         let own = request.extensions_mut().remove::<Candidates>();
         let candidates = own.unwrap_or_else(|| self.settings.candidates.clone());
-        let Some(first) = candidates.select(0) else {
+        let route = Route::new(candidates, &self.settings, request.extensions().get());
+        let Some(first) = route.first() else {
             let none = "neither the request nor the layer names a candidate";
             let failure = Failure::new(FailureKind::Misconfigured).with_phase(Phase::Connect).with_source(none);
             return FallbackFuture::refuse(failure);
@@ -64,6 +65,6 @@ where
         // The service that is ready makes the calls; a clone, which is not, takes its place.
         let clone = self.inner.clone();
         let ready = mem::replace(&mut self.inner, clone);
-        FallbackFuture::start(Walk::new(ready, request, candidates, first, self.settings.rules))
+        FallbackFuture::start(Walk::new(ready, request, route, first))
     }
 }

@@ -1,21 +1,21 @@
 use std::task::{Context as Wakes, Poll};
 
 use http::Request;
-use stanchion_core::{
-    Candidates, Context, Disposition, DispositionRules, Event, Failure, FallbackEvent, RecoveryBudget, Selected,
-};
+use stanchion_core::{Context, Disposition, Event, Failure, FallbackEvent, RecoveryBudget, Selected};
 use tower_service::Service;
 
-use crate::verdict::{Rank, better};
+use crate::{
+    route::Route,
+    verdict::{Rank, better},
+};
 
 /// One call on its way through the candidates, but for the waiting.
 pub(crate) struct Walk<S, B> {
     service: S,
     /// Kept as long as another candidate follows.
     request: Option<Request<B>>,
-    candidates: Candidates,
+    route: Route,
     selected: Selected,
-    rules: DispositionRules,
     context: Option<Context>,
     /// The best failure of the candidates before.
     best: Option<Failure>,
@@ -50,25 +50,21 @@ where
 }
 
 impl<S, B> Walk<S, B> {
-    pub(crate) fn new(
-        service: S,
-        request: Request<B>,
-        candidates: Candidates,
-        first: Selected,
-        rules: DispositionRules,
-    ) -> Self {
+    pub(crate) fn new(service: S, request: Request<B>, route: Route, first: Selected) -> Self {
         let context = Context::of(&request).cloned();
-        Self { service, request: Some(request), candidates, selected: first, rules, context, best: None, attempts: 0 }
+        Self { service, request: Some(request), route, selected: first, context, best: None, attempts: 0 }
     }
 
     /// Judges the failure of the candidate that is selected, and moves on to the next if there is one to move on to.
     pub(crate) fn judge(&mut self, failure: Failure) -> Next {
-        let asked = u32::from(Rank::of(&failure, self.rules) > Rank::NotAsked);
+        let rules = *self.route.rules();
+        let asked = u32::from(Rank::of(&failure, rules) > Rank::NotAsked);
         self.attempts = self.attempts.saturating_add(failure.attempts().max(asked));
-        let (failure, passes) = self.weigh(failure);
         // Without an attempt left the next candidate could not be asked.
         let has_attempts = self.context.as_ref().and_then(Context::recovery).is_none_or(RecoveryBudget::has_attempts);
-        let Some(next) = self.candidates.select(self.selected.index + 1).filter(|_| passes && has_attempts) else {
+        let next = self.route.after(&self.selected, &failure);
+        let failure = self.weigh(failure, next.is_some());
+        let Some(next) = next.filter(|_| has_attempts) else {
             return Next::Leave(self.count(failure));
         };
         self.best = Some(failure);
@@ -82,19 +78,21 @@ impl<S, B> Walk<S, B> {
 
     /// Ends with a service that failed to become ready: it must not be asked again.
     pub(crate) fn leave(&mut self, failure: Failure) -> Failure {
-        let (failure, _) = self.weigh(failure);
+        let passes = Disposition::of(&failure, self.route.rules()).fallback;
+        let failure = self.weigh(failure, passes);
         self.count(failure)
     }
 
-    /// The failure to answer with if this one were the last, and whether it may be passed on.
-    fn weigh(&mut self, failure: Failure) -> (Failure, bool) {
+    /// The failure to answer with if this one were the last. One that nobody else could cure is the answer, whatever
+    /// came before it.
+    fn weigh(&mut self, failure: Failure, passes: bool) -> Failure {
         let failure = match failure.candidate() {
             Some(_) => failure,
             None => failure.with_candidate(self.selected.candidate.name().clone()),
         };
-        let passes = Disposition::of(&failure, &self.rules).fallback;
+        let passes = passes || Disposition::of(&failure, self.route.rules()).fallback;
         let best = self.best.take().filter(|_| passes);
-        (better(best, failure, self.rules), passes)
+        better(best, failure, *self.route.rules())
     }
 
     /// Tells a failure that leaves how many attempts were made, over all candidates.

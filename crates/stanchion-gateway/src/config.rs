@@ -29,6 +29,7 @@ use stanchion::{
     circuit::CircuitPolicy,
     core::{Candidates, DispositionRules, Secret},
     deadline::{AttemptLimits, RecoveryLimits},
+    fallback::OnOverflow,
     retry::{RetryBudget, RetryPolicy},
     stream::{CommitLayer, Malformed},
     wire::frame::FrameDecoder,
@@ -68,6 +69,8 @@ pub struct Model {
     pub connect: Duration,
     /// Which failures go to the next candidate, where deployments disagree.
     pub rules: DispositionRules,
+    /// How candidates follow each other.
+    pub fallback: FallbackSettings,
     /// When replies leave.
     pub commit: CommitLayer,
     /// How replies are read.
@@ -92,9 +95,25 @@ impl Model {
             limits: AttemptLimits::default(),
             connect: CONNECT,
             rules: DispositionRules::default(),
+            fallback: FallbackSettings::default(),
             commit: CommitLayer::new(),
             stream: StreamSettings::default(),
         }
+    }
+}
+
+/// How candidates follow each other.
+#[derive(Debug, Clone, Copy)]
+pub struct FallbackSettings {
+    /// Where a request goes whose prompt is too long for a candidate.
+    pub on_overflow: OnOverflow,
+    /// Whether candidates are passed over that a request cannot fit.
+    pub fit_guard: bool,
+}
+
+impl Default for FallbackSettings {
+    fn default() -> Self {
+        Self { on_overflow: OnOverflow::Stop, fit_guard: true }
     }
 }
 

@@ -142,7 +142,12 @@ impl Parts {
         let circuit = CircuitLayer::new(self.circuits.clone(), model.circuit.clone());
         Onion::new()
             .recovery(RecoveryLayer::new(model.recovery))
-            .fallback(FallbackLayer::new(model.candidates.clone()).with_rules(model.rules))
+            .fallback(
+                FallbackLayer::new(model.candidates.clone())
+                    .with_rules(model.rules)
+                    .with_fit_guard(model.fallback.fit_guard)
+                    .with_overflow(model.fallback.on_overflow),
+            )
             .retry(RetryLayer::new(model.retry.clone()).with_budget(model.retry_budget.clone()))
             .circuit(circuit.with_candidates(model.candidates.clone()))
             .commit(model.commit)

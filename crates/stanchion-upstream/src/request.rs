@@ -8,7 +8,7 @@ use http::Request;
 use http_body::Body;
 use http_body_util::Full;
 use stanchion_core::{Call, Candidate, Dialect, WithoutOutputLimit};
-use stanchion_wire::request::{replace_model, target, without_output_limits};
+use stanchion_wire::request::{replace_model, target, with_overrides, without_output_limits};
 
 use crate::{Unsendable, headers};
 
@@ -29,6 +29,10 @@ pub(crate) fn for_provider(
         // Gemini's model is in the path.
         Some(model) if call.dialect != Dialect::GeminiGenerateContent => Full::new(replace_model(&whole(body), model)),
         _ => body,
+    };
+    let body = match candidate {
+        plain if !plain.has_overrides() => body,
+        candidate => Full::new(with_overrides(call.dialect, &whole(body), candidate)),
     };
     let body = match client.extensions.get::<WithoutOutputLimit>() {
         Some(_) => Full::new(without_output_limits(&whole(body))),

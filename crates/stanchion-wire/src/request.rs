@@ -5,7 +5,10 @@
 //! | a path into the dialect that is spoken there | [`route`] |
 //! | a body into the model and the stream flag, checked to be one JSON object | [`peek`] |
 //! | another model name into the body, every other byte unchanged | [`replace_model`] |
+//! | what a candidate sets of its own into the body | [`with_overrides`] |
+//! | a body into about how many tokens it holds | [`estimate_tokens`] |
 //! | the output limits out of the body | [`without_output_limits`] |
+//! | the wish for usage into the body of a stream | [`with_usage`] |
 //! | a candidate's base URL into the provider's URI for the call | [`target`] |
 //!
 //! ```
@@ -24,15 +27,21 @@
 //! assert_eq!(sent, br#"{"model": "gpt-x", "stream": true, "messages": [{"content": "\u00e9"}]}"#[..]);
 //! ```
 
+mod estimate;
 mod limits;
 mod members;
 mod model;
+mod overrides;
 mod peek;
 mod route;
 mod target;
+mod usage;
 
+pub use estimate::estimate_tokens;
 pub use limits::without_output_limits;
 pub use model::replace_model;
+pub use overrides::with_overrides;
 pub use peek::{BadRequest, Peek, peek};
 pub use route::{Route, route};
 pub use target::{BadTarget, target};
+pub use usage::with_usage;

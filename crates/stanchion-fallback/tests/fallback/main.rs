@@ -5,6 +5,7 @@ mod candidates;
 mod drops;
 mod laws;
 mod table;
+mod windows;
 
 use std::{
     collections::VecDeque,

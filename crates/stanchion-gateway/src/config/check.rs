@@ -5,13 +5,14 @@ use std::{net::SocketAddr, ops::Range};
 use http::{HeaderName, HeaderValue};
 use stanchion::{
     core::{Candidate, Candidates, DispositionRules, RequestClass, Secret},
+    fallback::OnOverflow,
     stream::{CommitLayer, CommitWindow, Malformed},
     wire::frame::FrameDecoder,
 };
 use toml::Spanned;
 
 use super::{
-    CONNECT, Complaint, Config, MAX_REQUEST_BYTES, Model, StreamSettings, file,
+    CONNECT, Complaint, Config, FallbackSettings, MAX_REQUEST_BYTES, Model, StreamSettings, file,
     locate::{Place, locate},
     resilience::RetryBudgets,
     value::Bytes,
@@ -167,7 +168,7 @@ impl Checker<'_> {
                     self.complain(named.span(), format!("there is no provider {:?}; {known}", named.get_ref()));
                     return None;
                 };
-                self.candidate(named.get_ref(), provider.get_ref(), candidate.get_ref().model.as_deref())
+                self.candidate(named.get_ref(), provider.get_ref(), Some(candidate.get_ref()))
             })
             .collect();
         let defaults = &file.defaults;
@@ -188,10 +189,23 @@ impl Checker<'_> {
             retry: self.retry(&model.retry, &defaults.retry, rules),
             retry_budget: self.retry_budget(&model.retry_budget, &defaults.retry_budget, budgets),
             heartbeat: self.heartbeat(picked(&model.heartbeat, &defaults.heartbeat)),
-            circuit: self.circuit(&model.circuit, &defaults.circuit, rules, limits.idle()),
+            circuit: self.circuit(
+                &model.circuit,
+                &defaults.circuit,
+                model.fallback.mode.or(defaults.fallback.mode),
+                rules,
+                limits.idle(),
+            ),
             limits,
             connect: connect.map_or(CONNECT, |connect| connect.get_ref().0),
             rules,
+            fallback: FallbackSettings {
+                on_overflow: match model.fallback.on_overflow.or(defaults.fallback.on_overflow) {
+                    None | Some(file::Overflow::Stop) => OnOverflow::Stop,
+                    Some(file::Overflow::LargerWindow) => OnOverflow::LargerWindow,
+                },
+                fit_guard: model.fallback.fit_guard.or(defaults.fallback.fit_guard).unwrap_or(true),
+            },
             commit: commit(&model.commit, &defaults.commit),
             stream: StreamSettings {
                 malformed: match model.stream.malformed.or(defaults.stream.malformed) {
@@ -213,7 +227,7 @@ impl Checker<'_> {
         size.get_ref().0
     }
 
-    fn candidate(&mut self, name: &str, provider: &file::Provider, model: Option<&str>) -> Option<Candidate> {
+    fn candidate(&mut self, name: &str, provider: &file::Provider, own: Option<&file::Candidate>) -> Option<Candidate> {
         let before = self.complaints.len();
         let base = &provider.base_url;
         match url::Url::parse(base.get_ref()) {
@@ -225,7 +239,7 @@ impl Checker<'_> {
             _ => self.complain(base.span(), "not an http or https URL"),
         }
         let mut candidate = Candidate::new(name, provider.dialect, base.get_ref().as_str());
-        if let Some(model) = model {
+        if let Some(model) = own.and_then(|own| own.model.as_deref()) {
             candidate = candidate.with_model(model);
         }
         let (plain, variable, path) =
@@ -237,7 +251,11 @@ impl Checker<'_> {
             }
             candidate = candidate.with_credential(secret);
         }
-        for (header, value) in &provider.headers {
+        if let Some(own) = own {
+            candidate = self.parameters(candidate, own);
+        }
+        // A candidate's own header goes over its provider's.
+        for (header, value) in provider.headers.iter().chain(own.into_iter().flat_map(|own| &own.headers)) {
             if CONNECTION_HEADERS.contains(&header.to_ascii_lowercase().as_str()) {
                 self.complain(value.span(), format!("{header:?} belongs to the connection and cannot be set"));
             }
@@ -252,6 +270,31 @@ impl Checker<'_> {
         }
         candidate = candidate.with_repair_of_opaque_rejections(provider.repair_opaque_400);
         (self.complaints.len() == before).then_some(candidate)
+    }
+
+    /// What a candidate sets of its own into the bodies of its requests.
+    fn parameters(&mut self, mut candidate: Candidate, own: &file::Candidate) -> Candidate {
+        for (name, tokens) in [("context_window", &own.context_window), ("max_output_tokens", &own.max_output_tokens)] {
+            if let Some(tokens) = tokens.as_ref().filter(|tokens| *tokens.get_ref() == 0) {
+                self.complain(tokens.span(), format!("{name} is 0: set at least 1, or leave it out"));
+            }
+        }
+        if let Some(window) = &own.context_window {
+            candidate = candidate.with_context_window(*window.get_ref());
+        }
+        if let Some(tokens) = &own.max_output_tokens {
+            candidate = candidate.with_max_output_tokens(*tokens.get_ref());
+        }
+        if let Some(temperature) = &own.temperature {
+            if !(0.0..=2.0).contains(temperature.get_ref()) {
+                self.complain(temperature.span(), format!("temperature is {}: set 0 to 2", temperature.get_ref()));
+            }
+            candidate = candidate.with_temperature(*temperature.get_ref());
+        }
+        match &own.tier {
+            Some(tier) => candidate.with_tier(tier.as_str()),
+            None => candidate,
+        }
     }
 
     /// A secret from exactly one of its three places; `None` if none is named, or after a complaint.

@@ -84,6 +84,12 @@ pub(super) struct Model {
 pub(super) struct Candidate {
     pub(super) provider: Spanned<String>,
     pub(super) model: Option<String>,
+    pub(super) context_window: Option<Spanned<u32>>,
+    pub(super) max_output_tokens: Option<Spanned<u32>>,
+    pub(super) temperature: Option<Spanned<f64>>,
+    pub(super) tier: Option<String>,
+    #[serde(default)]
+    pub(super) headers: BTreeMap<String, Spanned<String>>,
 }
 
 /// The tables of `[defaults]`; those of a model override them key by key.
@@ -218,6 +224,24 @@ pub(super) enum TimeoutPreset {
 #[serde(deny_unknown_fields)]
 pub(super) struct Fallback {
     pub(super) on: Option<Vec<FallbackOn>>,
+    pub(super) mode: Option<FallbackMode>,
+    pub(super) on_overflow: Option<Overflow>,
+    pub(super) fit_guard: Option<bool>,
+}
+
+/// How candidates are chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum FallbackMode {
+    Ordered,
+    Chain,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Overflow {
+    Stop,
+    LargerWindow,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]

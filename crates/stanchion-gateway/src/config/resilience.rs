@@ -208,6 +208,7 @@ impl Checker<'_> {
         &mut self,
         own: &file::Circuit,
         defaults: &file::Circuit,
+        mode: Option<file::FallbackMode>,
         rules: DispositionRules,
         idle: Option<Duration>,
     ) -> CircuitPolicy {
@@ -217,7 +218,11 @@ impl Checker<'_> {
         let failure_rate = picked(&own.failure_rate, &defaults.failure_rate);
         let slow_call = picked(&own.slow_call, &defaults.slow_call);
         let max_open_share = picked(&own.max_open_share, &defaults.max_open_share);
-        let mut circuit = CircuitPolicy::builder().rules(rules);
+        let circuit = match mode {
+            Some(file::FallbackMode::Chain) => CircuitPolicy::chain(),
+            Some(file::FallbackMode::Ordered) | None => CircuitPolicy::builder(),
+        };
+        let mut circuit = circuit.rules(rules);
         if let Some(idle) = idle {
             circuit = circuit.probe_lease(idle);
         }

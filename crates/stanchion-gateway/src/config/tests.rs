@@ -476,3 +476,37 @@ fn every_key_is_told_of() {
         assert!(told.iter().any(|form| page.contains(form)), "docs/configuration.md does not tell of {key}");
     }
 }
+
+#[test]
+fn a_candidate_may_have_settings_of_its_own() {
+    let text = with("[models.m.fallback]\non_overflow = \"larger_window\"\nfit_guard = false").replace(
+        "candidates = [{ provider = \"p\" }]",
+        "candidates = [{ provider = \"p\", model = \"x\", context_window = 8000, max_output_tokens = 100, temperature = 0.5, tier = \"flex\", headers = { x-tenant = \"b\" } }]",
+    );
+    let text = text.replace("[providers.p]\n", "[providers.p]\nheaders = { x-tenant = \"a\", x-other = \"c\" }\n");
+    let model = parse(&text).unwrap().models.remove("m").unwrap();
+    let candidate = model.candidates.select(0).unwrap().candidate;
+    assert_eq!((candidate.context_window(), candidate.max_output_tokens()), (Some(8000), Some(100)));
+    assert_eq!((candidate.temperature(), candidate.tier()), (Some(0.5), Some("flex")));
+    assert_eq!(
+        (&candidate.headers()["x-tenant"], &candidate.headers()["x-other"]),
+        (&"b".parse().unwrap(), &"c".parse().unwrap())
+    );
+    assert_eq!((model.fallback.on_overflow, model.fallback.fit_guard), (OnOverflow::LargerWindow, false));
+    for (from, to, complaint) in [
+        ("context_window = 8000", "context_window = 0", "context_window is 0: set at least 1"),
+        ("temperature = 0.5", "temperature = 2.5", "temperature is 2.5: set 0 to 2"),
+        ("x-tenant = \"b\"", "\"no name\" = \"b\"", "\"no name\" is no header name"),
+    ] {
+        let error = parse(&text.replace(from, to)).map(drop).unwrap_err().to_string();
+        assert!(error.contains(complaint), "{error}");
+    }
+}
+
+#[test]
+fn a_chain_is_a_policy_of_circuits() {
+    let chain = CircuitPolicy::chain().probe_lease(AttemptLimits::IDLE);
+    assert_eq!(model("[models.m.fallback]\nmode = \"chain\"").circuit, chain.clone().build().unwrap());
+    let own = model("[models.m.fallback]\nmode = \"chain\"\n[models.m.circuit]\nconsecutive = 5").circuit;
+    assert_eq!(own, chain.consecutive(5).build().unwrap());
+}

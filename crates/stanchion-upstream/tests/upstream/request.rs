@@ -223,3 +223,15 @@ async fn a_request_that_is_marked_so_goes_without_its_output_limits() {
         assert_eq!(sent(request).await.unwrap().1, expected);
     }
 }
+
+#[tokio::test]
+async fn what_a_candidate_sets_goes_into_its_own_request_only() {
+    let plain = candidate(Family::OpenAi, "https://h/v1");
+    let own = plain.clone().with_temperature(0.25).with_max_output_tokens(7);
+    let sent_by = async |candidate| sent(request(Dialect::OpenAiChat, candidate)).await.unwrap().1;
+    assert_eq!(
+        sent_by(own).await,
+        r#"{"model":"ours", "messages":[{"model":"asked"}], "temperature": 0.25, "max_completion_tokens": 7}"#
+    );
+    assert_eq!(sent_by(plain).await, r#"{"model":"ours", "messages":[{"model":"asked"}]}"#);
+}

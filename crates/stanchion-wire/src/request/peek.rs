@@ -213,10 +213,7 @@ mod tests {
         assert_eq!((read.model, read.stream), (Some(Cow::Borrowed("gpt-x")), true));
         let escaped = peek(CHAT, br#"{"mod\u0065l":"gpt\u002dx"}"#).unwrap();
         assert_eq!((escaped.model.as_deref(), escaped.stream), (Some("gpt-x"), false));
-        assert_eq!(
-            peek(CHAT, b"{}").unwrap(),
-            Peek { model: None, stream: false, limits_output: false }
-        );
+        assert_eq!(peek(CHAT, b"{}").unwrap(), Peek { model: None, stream: false, limits_output: false });
     }
 
     #[test]

@@ -1,0 +1,57 @@
+use stanchion_core::{Call, Candidates, Disposition, DispositionRules, Failure, FailureKind, Selected};
+
+use crate::{OnOverflow, layer::Settings};
+
+/// The candidates that one request may be sent to, in order.
+#[derive(Debug)]
+pub(crate) struct Route {
+    candidates: Candidates,
+    rules: DispositionRules,
+    on_overflow: OnOverflow,
+    /// About how many tokens the request holds, where it is to be held against the windows.
+    tokens: Option<usize>,
+}
+
+impl Route {
+    pub(crate) fn new(candidates: Candidates, settings: &Settings, call: Option<&Call>) -> Self {
+        let tokens = call.filter(|_| settings.fit_guard).map(Call::estimated_tokens);
+        // A guess refuses nobody: where no candidate fits all are asked, and the provider is the judge.
+        let tokens = tokens.filter(|tokens| candidates.iter().any(|candidate| candidate.fits(*tokens)));
+        Self { candidates, rules: settings.rules, on_overflow: settings.on_overflow, tokens }
+    }
+
+    pub(crate) fn rules(&self) -> &DispositionRules {
+        &self.rules
+    }
+
+    /// The first candidate; `None` if there is none.
+    pub(crate) fn first(&self) -> Option<Selected> {
+        self.from(0, 0)
+    }
+
+    /// Who is asked after `selected` has failed so; `None` if nobody is.
+    pub(crate) fn after(&self, selected: &Selected, failure: &Failure) -> Option<Selected> {
+        if Disposition::of(failure, &self.rules).fallback {
+            return self.from(selected.index + 1, 0);
+        }
+        if failure.kind() == FailureKind::ContextOverflow && self.on_overflow == OnOverflow::LargerWindow {
+            return self.from(selected.index + 1, selected.candidate.context_window()?.saturating_add(1));
+        }
+        None
+    }
+
+    /// The first candidate from a place on that fits, with a window of at least so many tokens.
+    fn from(&self, place: usize, window: u32) -> Option<Selected> {
+        let fits = |index: usize| self.candidates.select(index).filter(|selected| self.takes(selected, window));
+        let mut found = (place..self.candidates.len()).find_map(fits)?;
+        found.last = (found.index + 1..self.candidates.len())
+            .all(|later| self.candidates.select(later).is_none_or(|later| !self.takes(&later, 0)));
+        Some(found)
+    }
+
+    fn takes(&self, selected: &Selected, window: u32) -> bool {
+        let candidate = &selected.candidate;
+        let wide = window == 0 || candidate.context_window().is_some_and(|own| own >= window);
+        wide && self.tokens.is_none_or(|tokens| candidate.fits(tokens))
+    }
+}
