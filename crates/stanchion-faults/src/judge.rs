@@ -19,10 +19,11 @@
 
 mod client_side;
 mod json;
+mod ours;
 mod provider_side;
 
 use crate::client::Reply;
-use crate::scenario::Scenario;
+use crate::scenario::{Expect, Scenario};
 use crate::upstream::{Ledger, Upstream};
 
 /// What is wrong; nothing is when the scenario holds.
@@ -35,7 +36,10 @@ pub fn judge(scenario: &Scenario, replies: &[Reply], upstream: &Upstream) -> Vec
 /// Whether the client got the serving script's bytes exactly as they were sent; `None` where that is not asked.
 pub fn verbatim(scenario: &Scenario, reply: &Reply) -> Option<bool> {
     let script = scenario.upstream.get(&scenario.expect.served_by)?.last()?;
-    scenario.expect.verbatim.then(|| reply.raw == script.body_bytes())
+    let Expect { verbatim, verbatim_but_ours, .. } = scenario.expect;
+    let sent = script.body_bytes();
+    (verbatim || verbatim_but_ours)
+        .then(|| if verbatim { reply.raw == sent } else { ours::without_ours(&reply.raw) == sent })
 }
 
 /// Whether the better one of several accepted outcomes came; `None` where none is better.

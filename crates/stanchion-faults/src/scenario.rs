@@ -36,7 +36,8 @@
 //! | `needs` | what a gateway must offer for the scenario to make sense |
 //! | `refuse` | `{ a = true }`: nothing listens at candidate a's address |
 //! | `[[upstream.X]]` | the scripts of candidate X, in order: [`Script`] |
-//! | `[config.TABLE]` | settings of this scenario's model, as under `[models.NAME.TABLE]` |
+//! | `[config]`, `[config.TABLE]` | settings of this scenario's model, as under `[models.NAME]` and `[models.NAME.TABLE]` |
+//! | `[provider]` | settings of every candidate's provider, as under `[providers.NAME]` |
 //! | `[request]` | what the client does: [`Request`] |
 //! | `[expect]` | what must come of it: [`Expect`] |
 
@@ -58,7 +59,7 @@ use serde::Deserialize;
 pub use amount::Count;
 pub use dialect::Dialect;
 pub use error::ScenarioError;
-pub use expect::Expect;
+pub use expect::{Expect, Received};
 pub use load::{load_folder, load_matching};
 pub use request::{Judged, Later, Request};
 pub use script::{Before, End, Script};
@@ -94,9 +95,12 @@ pub struct Scenario {
     /// Each candidate's scripts, in order.
     #[serde(default)]
     pub upstream: BTreeMap<String, Vec<Script>>,
-    /// Settings of the scenario's model, table by table.
+    /// Settings of the scenario's model: plain ones, and tables of them.
     #[serde(default)]
-    pub config: BTreeMap<String, toml::Table>,
+    pub config: BTreeMap<String, toml::Value>,
+    /// Settings of the provider that each candidate has.
+    #[serde(default)]
+    pub provider: BTreeMap<String, toml::Value>,
     /// What the client does.
     #[serde(default)]
     pub request: Request,

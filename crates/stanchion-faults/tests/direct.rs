@@ -141,6 +141,21 @@ async fn every_way_of_framing_a_body_is_read() {
 }
 
 #[tokio::test]
+async fn a_client_that_pauses_holds_up_its_provider_and_gets_all_in_the_end() {
+    let body = r#"[{ sse = "{}" }, { fill = 20000000 }, { text = "\n\n" }, { sse = "[DONE]" }]"#;
+    let scenario =
+        written(&format!("upstream.a = [{{ body = {body} }}]\n[request]\npause = '300ms'\npause_after_events = 1"));
+    let upstream = Upstream::start(std::slice::from_ref(&scenario)).await.unwrap();
+    let call = Call::new(&scenario, upstream.address(), "m", "/s/a");
+    let asking = tokio::spawn(async move { call.send().await });
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    assert!(upstream.requests("s", "a").iter().all(|request| request.ended_at.is_none()));
+    let reply = asking.await.unwrap();
+    assert_eq!((reply.outcome(), reply.raw.len()), (Outcome::Complete, 20_000_026));
+    assert!(reply.elapsed() >= Duration::from_millis(300));
+}
+
+#[tokio::test]
 async fn a_client_has_limits_and_may_find_nobody() {
     let silence = "upstream.a = [{ before = 'hang', hang = '60s' }]\n[request]";
     for (limit, outcome) in [("give_up = '30ms'", Outcome::Timeout), ("leave_after = '30ms'", Outcome::GaveUp)] {

@@ -87,6 +87,20 @@ async fn without_a_gateway_needs_are_passed_over() {
 }
 
 #[tokio::test]
+async fn later_clients_may_come_together_and_stay_where_the_first_ones_left() {
+    let text = "name = 's'\n\
+        upstream.a = [{ before = 'hang' }, { delay = '200ms', body = [{ sse = '[DONE]' }], repeat = true }]\n\
+        [request]\nleave_after = '30ms'\nthen = [{ clients = 3, leave_after = '0s' }, { leave_after = '10ms' }]";
+    let scenario = Scenario::parse("s", text).unwrap();
+    let upstream = Upstream::start(std::slice::from_ref(&scenario)).await.unwrap();
+    let replies = play(&scenario, Target::Direct(upstream.address())).await;
+    let outcomes: Vec<_> = replies.iter().map(stanchion_faults::client::Reply::outcome).collect();
+    let (gone, whole) = (Outcome::GaveUp, Outcome::Complete);
+    assert_eq!(outcomes, [gone, whole, whole, whole, gone]);
+    assert_eq!(upstream.peak_in_flight("s"), 3);
+}
+
+#[tokio::test]
 async fn many_clients_come_first_and_later_ones_after_them() {
     let text = "name = 's'\n\
         upstream.a = [{ status = 500, repeat = false }, { status = 501 }, { status = 502 }, { status = 200 }]\n\

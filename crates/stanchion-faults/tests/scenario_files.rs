@@ -53,11 +53,18 @@ fn every_key_arrives() {
         [[upstream.a]]
         status = 429
         headers = { retry-after = 2, x = "y" }
+        epoch_headers = { x-reset = "2s" }
         end = "truncate"
         repeat = true
+        [[upstream.b]]
 
+        [config]
+        heartbeat = "1s"
         [config.retry]
         max_retries = 0
+
+        [provider]
+        repair_opaque_400 = true
 
         [request]
         headers = { x-turn = "1" }
@@ -66,8 +73,10 @@ fn every_key_arrives() {
         stagger = "5ms"
         leave_after_events = 4
         leave_after = "1s"
+        pause = "2s"
+        pause_after_events = 3
         give_up = "12s"
-        then = [{ wait = "1s" }, { headers = { x-turn = "2" }, body = { n = 1 } }]
+        then = [{ wait = "1s", clients = 2, leave_after = "0s" }, { headers = { x-turn = "2" }, body = { n = 1 } }]
         judge = "last"
 
         [expect]
@@ -76,7 +85,13 @@ fn every_key_arrives() {
         status = [402, 429]
         text_prefix_of = "Hello"
         attempts = { a = 2, b = [0, 1] }
-        gap_at_least = { a = "1.9s" }
+        status_within = "1s"
+        headers = { x-turn = 1 }
+        body_contains = ["one", "two"]
+        body_lacks = "three"
+        requests = { a = [{ contains = "x" }, { lacks = ["y", "z"] }] }
+        gap_at_least = { a = "1.9s", b = ["1s", 2] }
+        verbatim_but_ours = true
         each = { complete = 3, gave-up = [0, 1] }
         served_by = "b"
         freed = "b"
@@ -91,13 +106,29 @@ fn every_key_arrives() {
     let [first, second] = scenario.upstream["a"].as_slice() else { panic!("two scripts") };
     assert_eq!((first.delay, first.hang), (Some(Duration::from_millis(10)), Duration::from_secs(2)));
     assert_eq!((second.end, second.repeat, second.headers["retry-after"].as_str()), (End::Truncate, true, "2"));
+    assert_eq!(second.epoch_headers["x-reset"], Duration::from_secs(2));
     assert_eq!(scenario.config["retry"]["max_retries"].as_integer(), Some(0));
+    assert_eq!(scenario.config["heartbeat"].as_str(), Some("1s"));
+    assert_eq!(scenario.provider["repair_opaque_400"].as_bool(), Some(true));
     let request = &scenario.request;
+    assert_eq!((request.pause, request.pause_after_events), (Some(Duration::from_secs(2)), 3));
+    assert_eq!((request.then[0].clients, request.then[0].leave_after), (2, Some(Duration::ZERO)));
+    assert_eq!((request.then[1].clients, request.then[1].leave_after), (1, None));
     assert_eq!((request.clients, request.judge, request.then.len()), (3, Judged::Last, 2));
     assert_eq!((request.then[0].wait, &request.then[1].body["n"]), (Duration::from_secs(1), &1.into()));
     let expect = &scenario.expect;
     assert_eq!((expect.outcome.as_slice(), expect.prefer), (&[Outcome::Error, Outcome::Cut][..], Some(Outcome::Error)));
-    assert_eq!((expect.status.as_slice(), expect.gap_at_least["a"]), (&[402, 429][..], Duration::from_millis(1900)));
+    assert_eq!((expect.status.as_slice(), expect.status_within), (&[402, 429][..], Some(Duration::from_secs(1))));
+    assert_eq!(expect.gap_at_least["a"], [Duration::from_millis(1900)]);
+    assert_eq!(expect.gap_at_least["b"], [Duration::from_secs(1), Duration::from_secs(2)]);
+    assert_eq!((expect.headers["x-turn"].as_str(), expect.verbatim_but_ours), ("1", true));
+    assert_eq!(
+        (expect.body_contains.as_slice(), expect.body_lacks.as_slice()),
+        (&["one", "two"].map(String::from)[..], &["three".to_owned()][..])
+    );
+    let [first, second] = expect.requests["a"].as_slice() else { panic!("two requests") };
+    assert_eq!((first.contains.as_slice(), first.lacks.len()), (&["x".to_owned()][..], 0));
+    assert_eq!((second.contains.len(), second.lacks.as_slice()), (0, &["y", "z"].map(String::from)[..]));
     assert_eq!(expect.attempts["b"], Count { least: 0, most: 1 });
     assert_eq!(expect.each[&Outcome::GaveUp], Count { least: 0, most: 1 });
 }
@@ -127,7 +158,8 @@ fn an_error_names_the_file_and_the_key() {
         ("name = 'x'\n[[upstream.a]]\nheaders = { x = '\u{2713}' }", "`upstream.a[0].headers.x` is not Latin-1"),
         ("name = 'x'\nupstream.a = []", "`upstream.a` wants at least one script"),
         ("name = 'x'\nupstream.'a/b' = [{}]", "`upstream.a/b` wants letters"),
-        ("name = 'x'\nconfig.retry = 1", "config.retry = 1"),
+        ("name = 'x'\nconfig = 1", "config = 1"),
+        ("name = 'x'\nprovider = 1", "provider = 1"),
         ("name = 'x'\n[request]\nleave_after_event = 1", "unknown field `leave_after_event`"),
         ("name = 'x'\n[request]\nthen = [{ wiat = '1s' }]", "unknown field `wiat`"),
         ("name = 'x'\n[expect]\noutcome = 'compleat'", "unknown variant `compleat`"),
@@ -137,6 +169,10 @@ fn an_error_names_the_file_and_the_key() {
         ("name = 'x'\n[expect]\nattempts = { a = -1 }", "attempts = { a = -1 }"),
         ("name = 'x'\n[expect]\neach = { compleat = 1 }", "unknown variant `compleat`"),
         ("name = 'x'\n[expect]\nverbatim = true\nserved_by = 'b'", "`expect.served_by` names no candidate"),
+        ("name = 'x'\n[expect]\nverbatim_but_ours = true", "`expect.served_by` names no candidate"),
+        ("name = 'x'\n[expect]\nrequests.a = [{ contain = 'x' }]", "unknown field `contain`"),
+        ("name = 'x'\n[expect]\ngap_at_least = { a = ['1s', 'soon'] }", "'soon'"),
+        ("name = 'x'\n[request]\nthen = [{ clients = -1 }]", "clients = -1"),
     ] {
         let error = Scenario::parse("s07", text).unwrap_err();
         assert_eq!(error.file(), "s07");

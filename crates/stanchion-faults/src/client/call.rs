@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{Instant, timeout};
 
 use super::receive::receive;
@@ -15,6 +15,9 @@ use super::{Reply, Transport};
 use crate::headers::Headers;
 use crate::http1::Incoming;
 use crate::scenario::{Dialect, Later, Scenario};
+
+/// What a client that pauses has room for, in bytes.
+const SMALL_BUFFER: u32 = 16 << 10;
 
 /// One request of a scenario's client.
 #[derive(Debug, Clone)]
@@ -37,6 +40,8 @@ pub struct Call {
     pub leave_after: Option<Duration>,
     /// The client leaves once so many events have come.
     pub leave_after_events: Option<usize>,
+    /// Once so many events have come, the client reads nothing for so long.
+    pub pause: Option<(usize, Duration)>,
 }
 
 impl Call {
@@ -55,6 +60,7 @@ impl Call {
             give_up: request.give_up,
             leave_after: request.leave_after.filter(|wait| !wait.is_zero()),
             leave_after_events: request.leave_after_events.filter(|&count| count > 0),
+            pause: request.pause.map(|pause| (request.pause_after_events, pause)),
         }
     }
 
@@ -63,6 +69,9 @@ impl Call {
     pub fn later(mut self, later: &Later) -> Self {
         self.headers.clone_from(&later.headers);
         self.body.extend(later.body.clone());
+        if let Some(leave_after) = later.leave_after {
+            self.leave_after = Some(leave_after).filter(|wait| !wait.is_zero());
+        }
         self
     }
 
@@ -90,7 +99,7 @@ impl Call {
     }
 
     async fn exchange(&self, reply: &mut Reply) -> Result<(), Transport> {
-        let mut socket = TcpStream::connect(self.address).await.map_err(|_| Transport::Refused)?;
+        let mut socket = self.connect().await.map_err(|_| Transport::Refused)?;
         // A request is one packet where it fits one.
         let _ = socket.set_nodelay(true);
         let exchange = async {
@@ -101,6 +110,15 @@ impl Call {
             io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => Transport::Truncated,
             _ => Transport::Reset,
         })
+    }
+
+    async fn connect(&self) -> io::Result<TcpStream> {
+        let socket = if self.address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        if self.pause.is_some() {
+            // What the system takes in for a client that does not read, no pause would hold up.
+            socket.set_recv_buffer_size(SMALL_BUFFER)?;
+        }
+        socket.connect(self.address).await
     }
 
     /// The request, as it goes over the wire.

@@ -4,7 +4,7 @@ use std::io;
 
 use bytes::Bytes;
 use tokio::io::AsyncRead;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::frames::{Frames, Framing};
 use super::{Call, ReceivedEvent, Reply, Transport, dialects};
@@ -43,6 +43,9 @@ where
             if call.leave_after_events.is_some_and(|count| reply.events.len() >= count) {
                 reply.transport = Transport::GaveUp;
                 return Ok(());
+            }
+            if let Some((_, pause)) = call.pause.filter(|&(count, _)| reply.events.len() == count) {
+                sleep(pause).await;
             }
         }
     }

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use super::json::spaced;
 use super::verbatim;
 use crate::client::Reply;
-use crate::scenario::Scenario;
+use crate::scenario::{Expect, Scenario};
 
 /// The beginning of a long text.
 fn short(text: &str) -> String {
@@ -37,6 +37,25 @@ pub(super) fn judge(scenario: &Scenario, reply: &Reply, complaints: &mut Vec<Str
         let status = reply.status.map_or_else(|| "none".to_owned(), |status| status.to_string());
         complaints.push(format!("status {status}, wanted {:?}", expect.status));
     }
+    if let Some(limit) = expect.status_within {
+        match reply.status_at.map(|at| at.duration_since(reply.started_at)) {
+            Some(after) if after <= limit => {}
+            Some(after) => {
+                complaints.push(format!("status after {:.2}s, wanted within {limit:?}", after.as_secs_f64()));
+            }
+            None => complaints.push(format!("status never, wanted within {limit:?}")),
+        }
+    }
+    for (name, wanted) in &expect.headers {
+        let got = reply.headers.get(name);
+        if got != Some(wanted.as_str()) {
+            complaints.push(format!(
+                "header {name} {}, wanted {wanted:?}",
+                got.map_or("none".to_owned(), |got| format!("{got:?}"))
+            ));
+        }
+    }
+    judge_body(expect, &reply.raw, complaints);
     if let Some(part) = &expect.error_contains {
         let error = spaced(reply.error.as_ref());
         if !error.to_lowercase().contains(&part.to_lowercase()) {
@@ -53,6 +72,23 @@ pub(super) fn judge(scenario: &Scenario, reply: &Reply, complaints: &mut Vec<Str
     }
     if let Some(limit) = expect.at_least.filter(|&limit| took < limit) {
         complaints.push(format!("took {:.2}s, wanted at least {limit:?}", took.as_secs_f64()));
+    }
+}
+
+/// Judges what the body is made of, without a look at what it means.
+fn judge_body(expect: &Expect, raw: &[u8], complaints: &mut Vec<String>) {
+    let body = String::from_utf8_lossy(raw);
+    let mut rest = body.as_ref();
+    for part in &expect.body_contains {
+        let Some(at) = rest.find(part.as_str()) else {
+            let place = if body.contains(part.as_str()) { " in its place" } else { "" };
+            complaints.push(format!("the body lacks {:?}{place}", short(part)));
+            break;
+        };
+        rest = &rest[at + part.len()..];
+    }
+    for part in expect.body_lacks.iter().filter(|part| body.contains(part.as_str())) {
+        complaints.push(format!("the body has {:?}", short(part)));
     }
 }
 

@@ -1,8 +1,8 @@
 //! What reached the provider.
 
 use crate::client::Reply;
-use crate::scenario::Scenario;
-use crate::upstream::Ledger;
+use crate::scenario::{Received, Scenario};
+use crate::upstream::{Ledger, RequestRecord};
 
 /// Judges the requests that the provider got, and how its connections fared.
 pub(super) fn judge(scenario: &Scenario, reply: &Reply, ledger: &Ledger, complaints: &mut Vec<String>) {
@@ -13,19 +13,41 @@ pub(super) fn judge(scenario: &Scenario, reply: &Reply, ledger: &Ledger, complai
             complaints.push(format!("{count} requests reached {candidate}, wanted {wanted}"));
         }
     }
-    for (candidate, &wanted) in &expect.gap_at_least {
-        if let [first, second, ..] = ledger.requests(&scenario.id, candidate).as_slice() {
-            let gap = second.at - first.at;
+    for (candidate, wishes) in &expect.gap_at_least {
+        let requests = ledger.requests(&scenario.id, candidate);
+        for (pair, &wanted) in requests.windows(2).zip(wishes) {
+            let gap = pair[1].at - pair[0].at;
             if gap < wanted {
                 complaints
                     .push(format!("retried {candidate} after {:.2}s, wanted at least {wanted:?}", gap.as_secs_f64()));
             }
         }
     }
+    for (candidate, wishes) in &expect.requests {
+        judge_bodies(candidate, wishes, &ledger.requests(&scenario.id, candidate), complaints);
+    }
     judge_freed(scenario, reply, ledger, complaints);
     let peak = ledger.peak_in_flight(&scenario.id);
     if let Some(most) = expect.peak_inflight_at_most.filter(|&most| peak > most) {
         complaints.push(format!("{peak} in flight at once, wanted at most {most}"));
+    }
+}
+
+/// Judges what stood in the requests that a candidate got.
+fn judge_bodies(candidate: &str, wishes: &[Received], requests: &[RequestRecord], complaints: &mut Vec<String>) {
+    for (index, wish) in wishes.iter().enumerate() {
+        let number = index + 1;
+        let Some(request) = requests.get(index) else {
+            complaints.push(format!("no request {number} reached {candidate}"));
+            return;
+        };
+        let body = String::from_utf8_lossy(&request.body);
+        for part in wish.contains.iter().filter(|part| !body.contains(part.as_str())) {
+            complaints.push(format!("request {number} to {candidate} lacks {part:?}"));
+        }
+        for part in wish.lacks.iter().filter(|part| body.contains(part.as_str())) {
+            complaints.push(format!("request {number} to {candidate} has {part:?}"));
+        }
     }
 }
 

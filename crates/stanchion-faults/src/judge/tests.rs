@@ -24,7 +24,9 @@ fn reply() -> Reply {
     reply.finish = Some("stop".to_owned());
     reply.tool_args.insert(0, "{}".to_owned());
     reply.raw = b"data: hi\n\ndata: hi\n\n".to_vec();
+    reply.headers.push("x-one", "1");
     reply.started_at = started_at;
+    reply.status_at = Some(started_at + Duration::from_secs(1));
     reply.ended_at = Some(started_at + Duration::from_secs(2));
     reply
 }
@@ -35,7 +37,10 @@ fn ledger(reply: &Reply) -> Arc<Ledger> {
     let key = ("s".to_owned(), "a".to_owned());
     let mut second = record(reply.started_at + Duration::from_secs(1));
     second.gone_at = reply.ended_at.map(|ended_at| ended_at + Duration::from_millis(500));
-    let open = [record(reply.started_at), second].map(|record| {
+    let mut first = record(reply.started_at);
+    first.body = "the first".into();
+    second.body = "the second".into();
+    let open = [first, second].map(|record| {
         let index = ledger.enter(&key, record);
         ledger.open(key.clone(), index)
     });
@@ -64,11 +69,37 @@ fn each_rule_holds_and_each_can_complain() {
         ("finish = 'stop'", "finish = 'length'", r#"finish "stop", wanted "length""#),
         ("status = 200", "status = 429", "status 200, wanted [429]"),
         ("status = [200, 429]", "status = [402, 429]", "status 200, wanted [402, 429]"),
+        ("status_within = '1s'", "status_within = '900ms'", "status after 1.00s, wanted within 900ms"),
+        ("headers = { X-One = '1' }", "headers = { x-one = 2 }", r#"header x-one "1", wanted "2""#),
+        ("headers = {}", "headers = { x-two = '2' }", r#"header x-two none, wanted "2""#),
+        ("body_contains = 'hi'", "body_contains = 'ho'", r#"the body lacks "ho""#),
+        (
+            "body_contains = ['data', 'hi', 'data', 'hi']",
+            "body_contains = ['hi', 'hi', 'data']",
+            r#"the body lacks "data" in its place"#,
+        ),
+        ("body_lacks = ['ho', 'he']", "body_lacks = ['ho', 'hi']", r#"the body has "hi""#),
         ("within = '2s'", "within = '1900ms'", "took 2.00s, wanted within 1.9s"),
         ("at_least = '2s'", "at_least = '3s'", "took 2.00s, wanted at least 3s"),
         ("attempts = { a = 2, b = 0 }", "attempts = { a = 1 }", "2 requests reached a, wanted 1"),
         ("attempts = { a = [1, 2] }", "attempts = { b = [1, 2] }", "0 requests reached b, wanted [1, 2]"),
         ("gap_at_least = { a = '1s' }", "gap_at_least = { a = '1.5s' }", "retried a after 1.00s, wanted at least 1.5s"),
+        (
+            "gap_at_least = { a = ['1s', '9s'] }",
+            "gap_at_least = { a = ['1.5s', '1s'] }",
+            "retried a after 1.00s, wanted at least 1.5s",
+        ),
+        (
+            "requests.a = [{ contains = 'first' }, { contains = ['se', 'cond'], lacks = 'first' }]",
+            "requests.a = [{}, { contains = ['se', 'first'] }]",
+            r#"request 2 to a lacks "first""#,
+        ),
+        (
+            "requests.a = [{ lacks = 'second' }]",
+            "requests.a = [{ lacks = ['x', 'first'] }]",
+            r#"request 1 to a has "first""#,
+        ),
+        ("requests.a = []", "requests.a = [{}, {}, { contains = 'x' }, {}]", "no request 3 reached a"),
         (
             "upstream_freed_within = '500ms'",
             "upstream_freed_within = '400ms'",
@@ -92,7 +123,7 @@ fn each_rule_holds_and_each_can_complain() {
 fn nothing_at_all_is_told_as_such() {
     let mut nothing = Reply { transport: Transport::Refused, ..Reply::default() };
     nothing.ended_at = Some(nothing.started_at);
-    let expect = "status = 200\ntool_args = ''\nfinish = 'stop'\nerror_contains = 'x'";
+    let expect = "status = 200\nstatus_within = '1s'\ntool_args = ''\nfinish = 'stop'\nerror_contains = 'x'";
     let told = complaints(&scenario(expect), &[nothing], &Ledger::default());
     assert_eq!(
         told,
@@ -100,6 +131,7 @@ fn nothing_at_all_is_told_as_such() {
             "outcome refused, wanted complete",
             r#"tool args none, wanted """#,
             "status none, wanted [200]",
+            "status never, wanted within 1s",
             r#"error null lacks "x""#,
             r#"finish none, wanted "stop""#,
         ]
@@ -125,6 +157,10 @@ fn bytes_are_compared_with_the_last_script_of_the_serving_candidate() {
     let mut changed = reply();
     changed.raw.pop();
     assert_eq!(judged("verbatim = true", changed), ["the 19 bytes that arrived are not those that were sent"]);
+    let mut more = reply();
+    more.raw.splice(0..0, *b": waiting\n\n");
+    assert_eq!(judged("verbatim_but_ours = true", more.clone()), [""; 0]);
+    assert_eq!(judged("verbatim = true", more), ["the 31 bytes that arrived are not those that were sent"]);
 }
 
 #[test]

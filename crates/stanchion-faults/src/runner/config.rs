@@ -43,7 +43,6 @@ fn write_all(scenarios: &[Scenario], listen: SocketAddr, base: impl Fn(&Scenario
         // Writing to a string cannot fail.
         let _ = write_scenario(&mut config, scenario, &base);
     }
-    config.push_str("[defaults.retry]\nmax_retries = 2\n\n");
     config.push_str("[defaults.timeouts]\nfirst_output = \"3s\"\nidle = \"3s\"\ntotal = \"6s\"\n");
     config
 }
@@ -61,18 +60,28 @@ fn write_scenario(config: &mut String, scenario: &Scenario, base: impl Fn(&Scena
         let provider = format!("{id}-{candidate}");
         let base = base(scenario, candidate);
         writeln!(config, "[providers.{}]\ndialect = \"{family}\"", key(&provider))?;
-        writeln!(config, "base_url = \"{base}{version}\"\napi_key = \"sk-x\"\n")?;
+        writeln!(config, "base_url = \"{base}{version}\"\napi_key = \"sk-x\"")?;
+        write_settings(config, &scenario.provider)?;
+        config.push('\n');
         candidates.push(format!("{{ provider = \"{provider}\", model = \"m\" }}"));
     }
-    writeln!(config, "[models.{}]\ncandidates = [{}]\n", key(id), candidates.join(", "))?;
-    for (table, settings) in &scenario.config {
+    writeln!(config, "[models.{}]\ncandidates = [{}]", key(id), candidates.join(", "))?;
+    // What stands behind a table would be a part of it.
+    write_settings(config, scenario.config.iter().filter(|(_, value)| !value.is_table()))?;
+    config.push('\n');
+    for (table, settings) in scenario.config.iter().filter_map(|(name, value)| Some((name, value.as_table()?))) {
         writeln!(config, "[models.{}.{}]", key(id), key(table))?;
-        for (name, value) in settings {
-            writeln!(config, "{} = {value}", key(name))?;
-        }
+        write_settings(config, settings)?;
         config.push('\n');
     }
     Ok(())
+}
+
+fn write_settings<'a>(
+    config: &mut String,
+    settings: impl IntoIterator<Item = (&'a String, &'a toml::Value)>,
+) -> fmt::Result {
+    settings.into_iter().try_for_each(|(name, value)| writeln!(config, "{} = {value}", key(name)))
 }
 
 /// A key as TOML wants it.
@@ -94,7 +103,8 @@ mod tests {
     #[test]
     fn each_scenario_is_a_model_with_its_candidates() {
         let text = "name = 's'\nrefuse = { a = true }\nupstream.b = [{}]\n\
-            config.retry = { max_retries = 0, statuses = [503] }\nconfig.hold = { for = '1s', deep = { x = 1 } }";
+            config.retry = { max_retries = 0, statuses = [503] }\nconfig.hold = { for = '1s', deep = { x = 1 } }\n\
+            config.heartbeat = '1s'\nprovider.repair = true";
         let wanted = r#"[server]
 listen = "127.0.0.1:4100"
 
@@ -102,14 +112,17 @@ listen = "127.0.0.1:4100"
 dialect = "openai"
 base_url = "http://127.0.0.1:1/s15/a/v1"
 api_key = "sk-x"
+repair = true
 
 [providers.s15-b]
 dialect = "openai"
 base_url = "http://127.0.0.1:4101/s15/b/v1"
 api_key = "sk-x"
+repair = true
 
 [models.s15]
 candidates = [{ provider = "s15-a", model = "m" }, { provider = "s15-b", model = "m" }]
+heartbeat = "1s"
 
 [models.s15.hold]
 deep = { x = 1 }
@@ -118,9 +131,6 @@ for = "1s"
 [models.s15.retry]
 max_retries = 0
 statuses = [503]
-
-[defaults.retry]
-max_retries = 2
 
 [defaults.timeouts]
 first_output = "3s"

@@ -1,6 +1,7 @@
 //! What the clients of one scenario do.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -33,6 +34,21 @@ impl Target {
     }
 }
 
+/// The replies to so many clients that ask the same, each a little later than the one before.
+async fn send(call: &Call, clients: usize, stagger: Duration) -> Vec<Reply> {
+    let mut calls = JoinSet::new();
+    for index in 0..clients {
+        let (call, start) = (call.clone(), stagger * u32::try_from(index).unwrap_or(u32::MAX));
+        calls.spawn(async move {
+            sleep(start).await;
+            (index, call.send().await)
+        });
+    }
+    let mut ended = calls.join_all().await;
+    ended.sort_by_key(|&(index, _)| index);
+    ended.into_iter().map(|(_, reply)| reply).collect()
+}
+
 /// Plays a scenario's clients: all that ask at once, then the later requests, one after another.
 ///
 /// The reply that is to be judged comes first.
@@ -40,20 +56,11 @@ pub async fn play(scenario: &Scenario, target: Target) -> Vec<Reply> {
     let request = &scenario.request;
     let bare = target.call(scenario);
     let call = target.with_key(bare.clone());
-    let mut clients = JoinSet::new();
-    for index in 0..request.clients {
-        let (call, start) = (call.clone(), request.stagger * u32::try_from(index).unwrap_or(u32::MAX));
-        clients.spawn(async move {
-            sleep(start).await;
-            (index, call.send().await)
-        });
-    }
-    let mut ended = clients.join_all().await;
-    ended.sort_by_key(|&(index, _)| index);
-    let mut replies: Vec<Reply> = ended.into_iter().map(|(_, reply)| reply).collect();
+    let mut replies = send(&call, request.clients, request.stagger).await;
     for later in &request.then {
         sleep(later.wait).await;
-        replies.push(target.with_key(bare.clone().later(later)).send().await);
+        let call = target.with_key(bare.clone().later(later));
+        replies.extend(send(&call, later.clients, Duration::ZERO).await);
     }
     if request.judge == Judged::Last && !replies.is_empty() {
         replies.rotate_right(1);

@@ -86,6 +86,10 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for OneOrMore<T> {
         T::deserialize(number.into_deserializer()).map(|one| vec![one])
     }
 
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Vec<T>, E> {
+        T::deserialize(number.into_deserializer()).map(|one| vec![one])
+    }
+
     fn visit_seq<A: SeqAccess<'de>>(self, sequence: A) -> Result<Vec<T>, A::Error> {
         Vec::deserialize(SeqAccessDeserializer::new(sequence))
     }

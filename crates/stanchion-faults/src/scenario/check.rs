@@ -26,7 +26,8 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), Problem> {
             return complaint(format!("upstream.{name}"), "wants at least one script");
         }
         for (index, script) in scripts.iter().enumerate() {
-            for (field, value) in &script.headers {
+            let moments = script.epoch_headers.keys().map(|field| (field, field));
+            for (field, value) in script.headers.iter().chain(moments) {
                 let plain = |text: &str| text.chars().all(|character| u8::try_from(character).is_ok());
                 if !plain(field) || !plain(value) {
                     return complaint(format!("upstream.{name}[{index}].headers.{field}"), "is not Latin-1");
@@ -34,7 +35,8 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), Problem> {
             }
         }
     }
-    if scenario.expect.verbatim && !scenario.upstream.contains_key(&scenario.expect.served_by) {
+    let expect = &scenario.expect;
+    if (expect.verbatim || expect.verbatim_but_ours) && !scenario.upstream.contains_key(&expect.served_by) {
         return complaint("expect.served_by".to_owned(), "names no candidate with scripts");
     }
     Ok(())

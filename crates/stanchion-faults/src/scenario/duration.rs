@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
+use super::amount;
+
 /// A length of time as a scenario writes it.
 struct Written(Duration);
 
@@ -62,9 +64,26 @@ pub(super) fn optional<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opt
     plain(deserializer).map(Some)
 }
 
-pub(super) fn by_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Duration>, D::Error> {
+/// One length of time, or several.
+struct WrittenList(Vec<Duration>);
+
+impl<'de> Deserialize<'de> for WrittenList {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let written: Vec<Written> = amount::one_or_more(deserializer)?;
+        Ok(Self(written.into_iter().map(|Written(duration)| duration).collect()))
+    }
+}
+
+pub(super) fn each_by_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Duration>, D::Error> {
     let written = BTreeMap::<String, Written>::deserialize(deserializer)?;
     Ok(written.into_iter().map(|(name, Written(duration))| (name, duration)).collect())
+}
+
+pub(super) fn lists_by_name<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<String, Vec<Duration>>, D::Error> {
+    let written = BTreeMap::<String, WrittenList>::deserialize(deserializer)?;
+    Ok(written.into_iter().map(|(name, WrittenList(durations))| (name, durations)).collect())
 }
 
 #[cfg(test)]

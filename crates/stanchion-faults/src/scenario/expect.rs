@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::script::header_fields;
 use super::{Count, amount, duration};
 use crate::outcome::Outcome;
 
@@ -20,6 +21,12 @@ pub struct Expect {
     /// The status is one of these; none means any.
     #[serde(deserialize_with = "amount::one_or_more")]
     pub status: Vec<u16>,
+    /// The longest until the status and the header fields are there.
+    #[serde(deserialize_with = "duration::optional")]
+    pub status_within: Option<Duration>,
+    /// Header fields of the reply, with their values.
+    #[serde(deserialize_with = "header_fields")]
+    pub headers: BTreeMap<String, String>,
     /// The whole text.
     pub text: Option<String>,
     /// The text is a beginning of this.
@@ -32,11 +39,19 @@ pub struct Expect {
     pub finish: Option<String>,
     /// The error, as JSON, contains this in any case of letters.
     pub error_contains: Option<String>,
+    /// The body has all of these, each one after the one before.
+    #[serde(deserialize_with = "amount::one_or_more")]
+    pub body_contains: Vec<String>,
+    /// The body has none of these.
+    #[serde(deserialize_with = "amount::one_or_more")]
+    pub body_lacks: Vec<String>,
     /// How many requests reached each candidate.
     pub attempts: BTreeMap<String, Count>,
-    /// The shortest time between the first two requests to a candidate.
-    #[serde(deserialize_with = "duration::by_name")]
-    pub gap_at_least: BTreeMap<String, Duration>,
+    /// The shortest time between the first two requests to a candidate, or, as a list, between each and the next.
+    #[serde(deserialize_with = "duration::lists_by_name")]
+    pub gap_at_least: BTreeMap<String, Vec<Duration>>,
+    /// What the bodies of a candidate's requests are, from the first on.
+    pub requests: BTreeMap<String, Vec<Received>>,
     /// The longest that the whole may take.
     #[serde(deserialize_with = "duration::optional")]
     pub within: Option<Duration>,
@@ -45,7 +60,10 @@ pub struct Expect {
     pub at_least: Option<Duration>,
     /// The bytes of the serving candidate's last script arrived unchanged.
     pub verbatim: bool,
-    /// The candidate that `verbatim` is about (`a`).
+    /// The same, apart from what is the gateway's own: comments `: waiting` before the reply, and events whose names begin
+    /// with `stanchion.`, where an event of the reply has ended.
+    pub verbatim_but_ours: bool,
+    /// The candidate that `verbatim` and `verbatim_but_ours` are about (`a`).
     pub served_by: String,
     /// How soon after the client's end the provider's connection was closed.
     #[serde(deserialize_with = "duration::optional")]
@@ -58,23 +76,41 @@ pub struct Expect {
     pub each: BTreeMap<Outcome, Count>,
 }
 
+/// What the body of a request that reached a candidate is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Received {
+    /// It has all of these.
+    #[serde(deserialize_with = "amount::one_or_more")]
+    pub contains: Vec<String>,
+    /// It has none of these.
+    #[serde(deserialize_with = "amount::one_or_more")]
+    pub lacks: Vec<String>,
+}
+
 impl Default for Expect {
     fn default() -> Self {
         Self {
             outcome: vec![Outcome::Complete],
             prefer: None,
             status: Vec::new(),
+            status_within: None,
+            headers: BTreeMap::new(),
             text: None,
             text_prefix_of: None,
             reasoning: None,
             tool_args: None,
             finish: None,
             error_contains: None,
+            body_contains: Vec::new(),
+            body_lacks: Vec::new(),
             attempts: BTreeMap::new(),
             gap_at_least: BTreeMap::new(),
+            requests: BTreeMap::new(),
             within: None,
             at_least: None,
             verbatim: false,
+            verbatim_but_ours: false,
             served_by: "a".to_owned(),
             upstream_freed_within: None,
             freed: "a".to_owned(),

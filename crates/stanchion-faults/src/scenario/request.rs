@@ -28,6 +28,11 @@ pub struct Request {
     /// The client leaves after so long.
     #[serde(deserialize_with = "duration::optional")]
     pub leave_after: Option<Duration>,
+    /// The client reads nothing for so long, once. It has little room for what comes meanwhile.
+    #[serde(deserialize_with = "duration::optional")]
+    pub pause: Option<Duration>,
+    /// How many events have come before that pause (1).
+    pub pause_after_events: usize,
     /// The client's own limit (20 s).
     #[serde(deserialize_with = "duration::plain")]
     pub give_up: Duration,
@@ -51,12 +56,17 @@ pub enum Judged {
 /// A later request of the same scenario.
 ///
 /// It has the body of the first ones, but none of their additional header fields.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Later {
     /// How long after the reply before.
     #[serde(deserialize_with = "duration::plain")]
     pub wait: Duration,
+    /// How many clients ask at once (1); the next of the later requests follows when all of them have their replies.
+    pub clients: usize,
+    /// The client leaves after so long; as the first ones unless told, and `"0s"` stays.
+    #[serde(deserialize_with = "duration::optional")]
+    pub leave_after: Option<Duration>,
     /// Header fields beside the usual ones.
     #[serde(deserialize_with = "header_fields")]
     pub headers: BTreeMap<String, String>,
@@ -73,9 +83,17 @@ impl Default for Request {
             stagger: Duration::ZERO,
             leave_after_events: None,
             leave_after: None,
+            pause: None,
+            pause_after_events: 1,
             give_up: Duration::from_secs(20),
             then: Vec::new(),
             judge: Judged::First,
         }
+    }
+}
+
+impl Default for Later {
+    fn default() -> Self {
+        Self { wait: Duration::ZERO, clients: 1, leave_after: None, headers: BTreeMap::new(), body: Map::new() }
     }
 }

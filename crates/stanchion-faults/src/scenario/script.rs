@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
@@ -23,6 +23,9 @@ pub struct Script {
     /// Its header fields; the content type is filled in when it is not told.
     #[serde(deserialize_with = "header_fields")]
     pub headers: BTreeMap<String, String>,
+    /// Header fields that name the moment so long after the head leaves: whole seconds since 1970, rounded up.
+    #[serde(deserialize_with = "duration::each_by_name")]
+    pub epoch_headers: BTreeMap<String, Duration>,
     /// What is written, step by step.
     pub body: Vec<Step>,
     /// How the reply ends.
@@ -70,6 +73,7 @@ impl Default for Script {
             before: None,
             status: 200,
             headers: BTreeMap::new(),
+            epoch_headers: BTreeMap::new(),
             body: Vec::new(),
             end: End::Fin,
             hang: Duration::from_secs(30),
@@ -101,6 +105,11 @@ impl Script {
         for (name, value) in &self.headers {
             // Writing to a string cannot fail.
             let _ = write!(head, "{name}: {value}\r\n");
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        for (name, &wait) in &self.epoch_headers {
+            let moment = now.saturating_add(wait);
+            let _ = write!(head, "{name}: {}\r\n", moment.as_secs() + u64::from(moment.subsec_nanos() > 0));
         }
         if !self.names_header("content-type") {
             let kind = if self.status == 200 { "text/event-stream" } else { "application/json" };
@@ -156,6 +165,8 @@ pub(super) fn header_fields<'de, D: Deserializer<'de>>(deserializer: D) -> Resul
 
 #[cfg(test)]
 mod tests {
+    use std::time::{SystemTime, UNIX_EPOCH};
+
     use super::{End, Script};
 
     fn head(text: &str) -> String {
@@ -182,6 +193,15 @@ mod tests {
     fn header_values_are_latin_1() {
         let script: Script = toml::from_str("headers = { x = '\u{e9}' }").unwrap();
         assert!(script.head().windows(4).any(|window| window == b"x: \xe9"));
+    }
+
+    #[test]
+    fn a_moment_is_told_in_whole_seconds_and_never_too_early() {
+        let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let before = now();
+        let head = head("epoch_headers = { x-reset = '1.5s' }");
+        let told: f64 = head.split("x-reset: ").nth(1).unwrap().lines().next().unwrap().parse().unwrap();
+        assert!(told >= before.as_secs_f64() + 1.5 && told < now().as_secs_f64() + 2.5, "{told}");
     }
 
     #[test]
