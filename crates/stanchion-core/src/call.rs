@@ -37,20 +37,25 @@ impl fmt::Display for Family {
 
 /// The wire form of one call: what its request, its frames and its errors look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Dialect {
     /// `POST /v1/chat/completions`.
+    #[serde(rename = "openai-chat")]
     OpenAiChat,
     /// `POST /v1/responses`.
+    #[serde(rename = "openai-responses")]
     OpenAiResponses,
     /// `POST /v1/embeddings`: never streamed.
+    #[serde(rename = "openai-embeddings")]
     OpenAiEmbeddings,
     /// `POST /v1/messages`.
+    #[serde(rename = "anthropic-messages")]
     AnthropicMessages,
     /// `POST /v1beta/models/{model}:generateContent` and `:streamGenerateContent`.
+    #[serde(rename = "gemini-generate-content")]
     GeminiGenerateContent,
     /// `POST /api/chat` and `POST /api/generate`.
+    #[serde(rename = "ollama")]
     Ollama,
 }
 

@@ -66,6 +66,9 @@ impl<F: Fn(&Event) + Send + Sync> Observer for F {
 
 /// What the layers know of a logical request besides its bytes. Lives in the request's extensions; a clone is one count up.
 ///
+/// One request, one context: it counts the request's attempts and keeps its recovery. An application that keeps a
+/// conversation's context makes the next request's with [`for_next_request`](Self::for_next_request).
+///
 /// `Debug` shows the class and the number of attempts, never session or owner.
 #[derive(Clone)]
 pub struct Context(Arc<Inner>);
@@ -91,6 +94,7 @@ struct Shared {
     attempts: AtomicU32,
     retries: [AtomicU32; 2],
     repaired: AtomicBool,
+    footprint: OnceLock<u64>,
 }
 
 /// Builds a [`Context`].
@@ -134,7 +138,7 @@ impl ContextBuilder {
     }
 
     /// The budget within which this request recovers, or `None` for the standard mode. If neither is said, a recovery
-    /// layer says it.
+    /// layer says it. A budget of no time is over with the first failure: for none, give `None`.
     #[must_use]
     pub fn recovery(mut self, budget: impl Into<Option<RecoveryBudget>>) -> Self {
         self.recovery = OnceLock::from(budget.into());
@@ -159,6 +163,7 @@ impl ContextBuilder {
             attempts: AtomicU32::new(0),
             retries: Default::default(),
             repaired: AtomicBool::new(false),
+            footprint: OnceLock::new(),
         };
         Context(Arc::new(Inner { observer: self.observer, known: Known::Here(shared) }))
     }
@@ -199,6 +204,26 @@ impl Context {
             Known::By(other) => Some(other),
         });
         contexts.filter_map(|context| context.0.observer.as_deref())
+    }
+
+    /// A context for another request of the same conversation, owner, class and observer: nothing has been attempted in
+    /// it, and whether it has a recovery budget is for a recovery layer to say.
+    #[must_use]
+    pub fn for_next_request(&self) -> Self {
+        let mut own = self;
+        while let Known::By(other) = &own.0.known {
+            own = other;
+        }
+        let Shared { session, owner, class, context_epoch, .. } = self.shared();
+        let builder = ContextBuilder {
+            session: session.clone(),
+            owner: owner.clone(),
+            class: *class,
+            context_epoch: context_epoch.clone(),
+            recovery: OnceLock::new(),
+            observer: own.0.observer.clone(),
+        };
+        builder.build()
     }
 
     /// The conversation.
@@ -257,6 +282,17 @@ impl Context {
         !self.shared().repaired.swap(true, Ordering::Relaxed)
     }
 
+    /// About how many bytes the request keeps in memory while it waits; `None` if nobody has asked yet.
+    pub fn footprint(&self) -> Option<u64> {
+        self.shared().footprint.get().copied()
+    }
+
+    /// The same, computed by the first who asks: retries and other candidates take what was computed before. An
+    /// application that holds parsed messages asks before it sends the request.
+    pub fn footprint_or_init(&self, footprint: impl FnOnce() -> u64) -> u64 {
+        *self.shared().footprint.get_or_init(footprint)
+    }
+
     /// Tells an event to the request's observer and to `tracing`. The event is not even built when nobody listens.
     pub fn emit(context: Option<&Self>, event: impl FnOnce() -> Event) {
         let mut observers = context.into_iter().flat_map(Context::observers).peekable();
@@ -312,6 +348,26 @@ mod tests {
     }
 
     #[test]
+    fn the_next_request_has_the_identity_and_nothing_of_the_past() {
+        let builder = Context::builder().session("s").owner("o").class(RequestClass::Background).context_epoch("e");
+        let first = builder.recovery(None).build();
+        first.count_attempt();
+        first.count_retry(RetryClass::Transient);
+        assert!(first.take_repair());
+        let next =
+            first.with_observer(Arc::new(|_: &Event| unreachable!("of the last request alone"))).for_next_request();
+        assert_eq!((next.session(), next.owner(), next.context_epoch()), (Some("s"), Some("o"), Some("e")));
+        assert_eq!(
+            (next.class(), next.attempts(), next.retries(RetryClass::Transient)),
+            (RequestClass::Background, 0, 0)
+        );
+        assert!(next.take_repair());
+        next.recover_within(|| Some(RecoveryBudget::new(RecoveryBudget::DEFAULT)));
+        assert!(next.recovery().is_some());
+        Context::emit(Some(&next), || Event::ModelFallback(FallbackEvent { from: "a".into(), to: "b".into() }));
+    }
+
+    #[test]
     fn debug_shows_no_identity() {
         let builder = Context::builder().session("alice").owner("bob").context_epoch("e1");
         let shown = format!("{builder:?} {:?}", Context::builder().session("alice").owner("bob").build());
@@ -351,6 +407,8 @@ mod tests {
         third.count_retry(RetryClass::Transient);
         assert_eq!((second.attempts(), first.retries(RetryClass::Transient)), (2, 1));
         assert!(second.take_repair() && !first.take_repair());
+        assert_eq!((first.footprint(), third.footprint_or_init(|| 7)), (None, 7));
+        assert_eq!((first.footprint_or_init(|| unreachable!("computed once")), second.footprint()), (7, Some(7)));
         third.recover_within(|| None);
         first.recover_within(|| unreachable!("it is said whether there is a budget"));
 

@@ -3,7 +3,7 @@ use std::fmt;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
-use crate::{Failure, FailureKind, Phase};
+use crate::{CredentialOutcome, Failure, FailureKind, Phase, PoolState};
 
 /// Whether the same candidate may be asked again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -223,6 +223,8 @@ pub struct Disposition {
     pub circuit: CircuitOutcome,
     /// Whether the circuit opens at once, whatever it has seen before. Only with [`CircuitOutcome::Failure`].
     pub opens_at_once: bool,
+    /// What the credential learns that the request was sent with, also after output.
+    pub credential: CredentialOutcome,
     /// Why a retry is made, where one is.
     pub reason: RetryReason,
     /// The status at the edge, where the provider's own reply is not given back verbatim.
@@ -297,6 +299,21 @@ const fn row(kind: FailureKind) -> Row {
     }
 }
 
+/// The credential column of the table.
+const fn credential(kind: FailureKind) -> CredentialOutcome {
+    use CredentialOutcome::{Exhausted, Limited, PassOver, Refused, Untouched};
+    match kind {
+        FailureKind::RateLimited => Limited,
+        FailureKind::QuotaExhausted => Exhausted,
+        FailureKind::Authentication => Refused,
+        // os §4.6 treats a 403 as a refused key. It may be about one model of many, and then the key serves the others;
+        // who asks for a model that no key may use must not take all of them out. And an open circuit is that of the
+        // credential's own failure domain.
+        FailureKind::PermissionDenied | FailureKind::CircuitOpen => PassOver,
+        _ => Untouched,
+    }
+}
+
 /// Whether `x-should-retry` can overrule the row: only where the row rests on a status.
 const fn rests_on_status(kind: FailureKind) -> bool {
     use FailureKind as K;
@@ -323,6 +340,8 @@ impl Disposition {
     ///
     /// Over the table's row stand, in this order: after output nothing is replayed and no circuit changes; and where the row rests
     /// on a status, the provider's `x-should-retry` overrules it both ways. Overflow, quota and content policy rest on the body and stay terminal.
+    /// A failure of one credential is asked again at once where [another is ready](PoolState::AnotherReady), whatever the
+    /// provider says of the first: it knows of no other. Where [none was](PoolState::NoneReady), nobody was asked.
     pub fn of(failure: &Failure, rules: &DispositionRules) -> Self {
         let kind = failure.kind();
         let (retry, next, circuit, reason, status) = row(kind);
@@ -335,6 +354,7 @@ impl Disposition {
             },
             circuit,
             opens_at_once: false,
+            credential: credential(kind),
             reason,
             status,
         };
@@ -381,6 +401,14 @@ impl Disposition {
             disposition.circuit = CircuitOutcome::Failure;
             disposition.opens_at_once = true;
         }
+        match failure.pool().filter(|_| failure.phase() != Phase::AfterOutput) {
+            Some(PoolState::AnotherReady) => disposition.retry = Retry::AtOnce,
+            Some(PoolState::NoneReady) => {
+                disposition.circuit = CircuitOutcome::Untouched;
+                disposition.opens_at_once = false;
+            }
+            None => {}
+        }
         disposition
     }
 }
@@ -411,6 +439,49 @@ mod tests {
                 assert!(!disposition.fallback, "{kind:?}");
                 assert_eq!(disposition.circuit, CircuitOutcome::Untouched, "{kind:?}");
             }
+        }
+    }
+
+    #[test]
+    fn a_credential_learns_what_is_about_it_also_after_output() {
+        use CredentialOutcome::{Exhausted, Limited, PassOver, Refused, Untouched};
+        for kind in FailureKind::ALL {
+            let expected = match kind {
+                FailureKind::RateLimited => Limited,
+                FailureKind::QuotaExhausted => Exhausted,
+                FailureKind::Authentication => Refused,
+                FailureKind::PermissionDenied | FailureKind::CircuitOpen => PassOver,
+                _ => Untouched,
+            };
+            for phase in [Phase::Head, Phase::BeforeOutput, Phase::AfterOutput] {
+                assert_eq!(of(&Failure::new(kind).with_phase(phase)).credential, expected, "{kind:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn with_another_credential_a_request_is_sent_again_at_once() {
+        for kind in FailureKind::ALL {
+            for should_retry in [None, Some(true), Some(false)] {
+                let failure = before_output(kind).with_should_retry(should_retry).with_another_credential();
+                assert_eq!(of(&failure).retry, Retry::AtOnce, "{kind:?}");
+                assert_eq!(of(&failure.with_phase(Phase::AfterOutput)).retry, Retry::Never, "{kind:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn where_no_credential_was_ready_the_provider_was_not_asked() {
+        let forced = DispositionRules::default().with_forced_opening_on(ForceOpenOn::Auth);
+        for kind in [FailureKind::RateLimited, FailureKind::QuotaExhausted, FailureKind::Authentication] {
+            let plain = of(&before_output(kind));
+            let none = Disposition::of(&before_output(kind).with_no_credential(), &forced);
+            assert_eq!((none.circuit, none.opens_at_once), (CircuitOutcome::Untouched, false), "{kind:?}");
+            assert_eq!(
+                (none.retry, none.fallback, none.status),
+                (plain.retry, plain.fallback, plain.status),
+                "{kind:?}"
+            );
         }
     }
 

@@ -5,7 +5,10 @@ use std::{
 
 use serde::{Serialize, Serializer};
 
-use crate::{FailureKind, Phase, RecoveryMode, RetryReason};
+use crate::{
+    CredentialRotation, FailureKind, Phase, PromptCacheBreak, PromptCacheVolatile, RecoveryMode, RequestClass,
+    RetryReason, Usage, UsageQuality,
+};
 
 /// What an operator or a user interface may want to see as it happens.
 ///
@@ -21,14 +24,24 @@ pub enum Event {
     ProviderRetry(ProviderRetry),
     /// What a circuit does, or does to a request.
     ProviderCircuit(ProviderCircuit),
+    /// A request queues for its turn, gets it, or is turned away.
+    ProviderAdmission(ProviderAdmission),
     /// A provider has shown no progress for a while, or goes on after that.
     ProviderStall(ProviderStall),
     /// Another candidate takes over.
     ModelFallback(FallbackEvent),
+    /// A provider's credential comes into service, or goes out of it. Not told of every choice among those that are in.
+    CredentialRotation(CredentialRotation),
     /// A frame of a stream was broken or beyond a limit.
     StreamFrame(FrameEvent),
     /// A reply outgrew what may be held back before its first output, and was let go.
     CommitHold(HoldEvent),
+    /// A session's reply read much less from the prompt cache than the one before it.
+    PromptCacheBreak(Box<PromptCacheBreak>),
+    /// A session's system prompt is another on every call, so that no prompt cache can help. Told once a session.
+    PromptCacheVolatile(PromptCacheVolatile),
+    /// What a reply has used, and what it costs; told once for each reply, when it ends in whatever way.
+    Usage(UsageEvent),
 }
 
 /// See [`Event::ProviderAttempt`].
@@ -146,7 +159,8 @@ pub enum RetryPhase {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ExhaustedBy {
-    /// As many attempts were made as the request may have.
+    /// As many attempts were made as the request may have. Told in bounded foreground only, by the last candidate or
+    /// where the attempts that all share are used up.
     AttemptLimit,
     /// The time for recovery is spent.
     RecoveryBudget,
@@ -226,6 +240,108 @@ pub enum CircuitPhase {
     Rejected,
 }
 
+/// See [`Event::ProviderAdmission`]. Tells counts of requests; never bytes, and never whose they are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ProviderAdmission {
+    /// What happened.
+    pub phase: AdmissionPhase,
+    /// `provider/model`, where a candidate is selected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub candidate: Option<Arc<str>>,
+    /// Who waits.
+    pub request_class: RequestClass,
+    /// What there was not enough of.
+    pub resource: AdmissionResource,
+    /// Whose limit it is.
+    pub scope: AdmissionScope,
+    /// Why the request queues or was turned away; not with `admitted`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<AdmissionReason>,
+    /// The request's place, from 1, among those that wait in this scope; 0 if it does not wait.
+    pub queue_position: u64,
+    /// How many requests wait, in all scopes.
+    pub queue_depth: u64,
+    /// How many are in flight in this scope. Where as many wait as may wait, how many wait. With `admitted`, how many
+    /// are in flight in all scopes.
+    pub in_flight: u64,
+    /// How many may be; [`UNLIMITED`](Self::UNLIMITED) if there is no limit.
+    pub limit: u64,
+    /// How long the request has waited.
+    #[serde(rename = "wait_ms", serialize_with = "milliseconds")]
+    pub wait: Duration,
+    /// How long it may wait: its limit, or what is left of a recovery budget that runs, if that is less.
+    #[serde(rename = "max_wait_ms", serialize_with = "milliseconds")]
+    pub max_wait: Duration,
+    /// What is left of the recovery budget; in bounded foreground only.
+    #[serde(
+        rename = "recovery_remaining_ms",
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "optional_milliseconds"
+    )]
+    pub recovery_remaining: Option<Duration>,
+}
+
+impl ProviderAdmission {
+    /// What [`limit`](Self::limit) is where there is none: the largest number that every reader of JSON keeps exact.
+    pub const UNLIMITED: u64 = (1 << 53) - 1;
+}
+
+/// See [`ProviderAdmission::phase`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AdmissionPhase {
+    /// The request waits; told again every 15 s.
+    Queued,
+    /// A request that has waited goes on.
+    Admitted,
+    /// The request was turned away.
+    Rejected,
+}
+
+/// See [`ProviderAdmission::resource`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AdmissionResource {
+    /// Requests in flight.
+    Stream,
+    /// Requests that wait.
+    PendingCount,
+    /// The memory of requests that wait.
+    PendingBytes,
+}
+
+/// See [`ProviderAdmission::scope`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AdmissionScope {
+    /// All requests together.
+    Global,
+    /// Those of one failure domain.
+    Domain,
+    /// Those of one owner.
+    Owner,
+    /// Those of one class, in whichever scope.
+    Class,
+}
+
+/// See [`ProviderAdmission::reason`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AdmissionReason {
+    /// All permits are in use.
+    Capacity,
+    /// As much waits as may wait.
+    QueueFull,
+    /// The request has waited for as long as it may.
+    WaitTimeout,
+    /// No more requests are let in.
+    Closed,
+}
+
 /// See [`Event::ProviderStall`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ProviderStall {
@@ -297,12 +413,36 @@ pub struct HoldEvent {
     pub bytes: u64,
 }
 
-fn milliseconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+/// See [`Event::Usage`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct UsageEvent {
+    /// The candidate that answered, as `provider/model`, where one was selected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub candidate: Option<Arc<str>>,
+    /// The model that the provider was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<Arc<str>>,
+    /// Who waited.
+    pub request_class: RequestClass,
+    /// How the counts came to be known.
+    pub quality: UsageQuality,
+    /// The counts. What nobody knows is absent, and is not zero.
+    pub tokens: Usage,
+    /// What the reply costs, in billionths of a US dollar, rounded; absent where a price or a count is not known. An
+    /// estimate, if the counts are one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_nanodollars: Option<u64>,
+}
+
+pub(crate) fn milliseconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }
 
 #[expect(clippy::ref_option, reason = "the signature that serde calls")]
-fn optional_milliseconds<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn optional_milliseconds<S: Serializer>(
+    duration: &Option<Duration>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     milliseconds(&duration.unwrap_or_default(), serializer)
 }
 
@@ -324,10 +464,15 @@ impl Event {
             Self::ProviderAttempt(_) => "provider_attempt",
             Self::ProviderRetry(_) => "provider_retry",
             Self::ProviderCircuit(_) => "provider_circuit",
+            Self::ProviderAdmission(_) => "provider_admission",
             Self::ProviderStall(_) => "provider_stall",
             Self::ModelFallback(_) => "model_fallback",
+            Self::CredentialRotation(_) => "credential_rotation",
             Self::StreamFrame(_) => "stream_frame",
             Self::CommitHold(_) => "commit_hold",
+            Self::PromptCacheBreak(_) => "prompt_cache_break",
+            Self::PromptCacheVolatile(_) => "prompt_cache_volatile",
+            Self::Usage(_) => "usage",
         }
     }
 
@@ -352,6 +497,13 @@ impl Event {
                 retry_after_ms = event.retry_after.map(|wait| wait.as_millis() as u64), samples = event.sample_count,
                 failures = event.failure_count, "provider_circuit"
             ),
+            Self::ProviderAdmission(event) => tracing::info!(
+                target: "stanchion",
+                phase = ?event.phase, candidate = event.candidate.as_deref(), class = event.request_class.as_str(), resource = ?event.resource,
+                scope = ?event.scope, reason = event.reason.map(tracing::field::debug), position = event.queue_position,
+                depth = event.queue_depth, in_flight = event.in_flight, limit = event.limit, wait_ms = event.wait.as_millis() as u64,
+                "provider_admission"
+            ),
             Self::ProviderStall(event) => tracing::info!(
                 target: "stanchion",
                 phase = ?event.phase, candidate = event.candidate.as_deref(), stall_count = event.stall_count,
@@ -360,10 +512,36 @@ impl Event {
             Self::ModelFallback(event) => {
                 tracing::info!(target: "stanchion", from = %event.from, to = %event.to, "model_fallback");
             }
+            Self::CredentialRotation(event) => tracing::info!(
+                target: "stanchion",
+                reason = event.reason.as_str(), provider = %event.provider, candidate = event.candidate.as_deref(),
+                credential_id = %event.credential_id, strategy = event.strategy.as_str(),
+                cooldown_ms = event.cooldown.map(|cooldown| cooldown.as_millis() as u64), ready = event.ready_count, "credential_rotation"
+            ),
             Self::StreamFrame(event) => {
                 tracing::warn!(target: "stanchion", fault = ?event.fault, bytes = event.bytes, "stream_frame");
             }
             Self::CommitHold(event) => tracing::warn!(target: "stanchion", bytes = event.bytes, "commit_hold"),
+            Self::PromptCacheBreak(event) => tracing::warn!(
+                target: "stanchion",
+                reason = event.reason.as_str(), candidate = event.candidate.as_deref(), call_number = event.call_number,
+                previous_cache_read_tokens = event.previous_cache_read_tokens, cache_read_tokens = event.cache_read_tokens,
+                cache_write_tokens = event.cache_write_tokens, lost_tokens = event.lost_tokens,
+                lost_nanodollars = event.lost_nanodollars, elapsed_ms = event.elapsed.as_millis() as u64,
+                first_changed_message = event.first_changed_message, message_count = event.message_count,
+                volatile_prefix = event.volatile_prefix, "prompt_cache_break"
+            ),
+            Self::PromptCacheVolatile(event) => tracing::warn!(
+                target: "stanchion",
+                candidate = event.candidate.as_deref(), call_number = event.call_number, change_count = event.change_count,
+                system_char_delta = event.system_char_delta, "prompt_cache_volatile"
+            ),
+            Self::Usage(event) => tracing::info!(
+                target: "stanchion",
+                candidate = event.candidate.as_deref(), class = event.request_class.as_str(), quality = event.quality.as_str(),
+                input = event.tokens.input, cache_read = event.tokens.cache_read, cache_write = event.tokens.cache_write,
+                output = event.tokens.output, reasoning = event.tokens.reasoning, cost_nanodollars = event.cost_nanodollars, "usage"
+            ),
         }
     }
 }
@@ -420,10 +598,41 @@ mod tests {
             serde_json::to_string(&circuit).unwrap(),
             r#"{"type":"provider_circuit","phase":"opened","candidate":"a/x","reason":"rate_limit","retry_after_ms":10000,"next_probe_at":1700000000123,"open_duration_ms":10000,"sample_count":4,"failure_count":4}"#
         );
+        let admission = Event::ProviderAdmission(ProviderAdmission {
+            phase: AdmissionPhase::Queued,
+            candidate: Some("a/x".into()),
+            request_class: RequestClass::Background,
+            resource: AdmissionResource::Stream,
+            scope: AdmissionScope::Owner,
+            reason: Some(AdmissionReason::Capacity),
+            queue_position: 1,
+            queue_depth: 3,
+            in_flight: 2,
+            limit: 2,
+            wait: Duration::ZERO,
+            max_wait: Duration::from_secs(180),
+            recovery_remaining: None,
+        });
+        assert_eq!(
+            serde_json::to_string(&admission).unwrap(),
+            r#"{"type":"provider_admission","phase":"queued","candidate":"a/x","request_class":"background","resource":"stream","scope":"owner","reason":"capacity","queue_position":1,"queue_depth":3,"in_flight":2,"limit":2,"wait_ms":0,"max_wait_ms":180000}"#
+        );
         let fallback = Event::ModelFallback(FallbackEvent { from: "a".into(), to: "b".into() });
         let frame = Event::StreamFrame(FrameEvent { fault: FrameFault::TooLarge, bytes: 1 });
         let hold = Event::CommitHold(HoldEvent { bytes: 1 });
-        for event in [Event::ProviderRetry(exhausted), circuit, fallback, frame, hold] {
+        let usage = Event::Usage(UsageEvent {
+            candidate: Some("a/x".into()),
+            model: Some("x".into()),
+            request_class: RequestClass::Foreground,
+            quality: UsageQuality::Measured,
+            tokens: Usage { input: Some(10), cache_read: Some(0), output: Some(2), ..Usage::default() },
+            cost_nanodollars: Some(60_000),
+        });
+        assert_eq!(
+            serde_json::to_string(&usage).unwrap(),
+            r#"{"type":"usage","candidate":"a/x","model":"x","request_class":"foreground","quality":"measured","tokens":{"input":10,"cache_read":0,"output":2},"cost_nanodollars":60000}"#
+        );
+        for event in [Event::ProviderRetry(exhausted), circuit, admission, fallback, frame, hold, usage] {
             let told = serde_json::to_value(&event).unwrap();
             assert_eq!(told["type"], event.name());
         }

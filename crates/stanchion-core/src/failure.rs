@@ -3,7 +3,7 @@ use std::{error::Error, fmt, sync::Arc, time::Duration};
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 
-use crate::{FailureKind, OpenCircuit, Phase, RetryHint};
+use crate::{FailureKind, OpenCircuit, Phase, PoolState, RetryHint};
 
 /// An error of any kind, as foreign tower layers pass it.
 pub type BoxError = Box<dyn Error + Send + Sync>;
@@ -56,6 +56,7 @@ struct Inner {
     attempts: u32,
     reply: Option<ProviderReply>,
     circuit: Option<Arc<OpenCircuit>>,
+    pool: Option<PoolState>,
     source: Option<BoxError>,
 }
 
@@ -76,6 +77,7 @@ impl Failure {
             attempts: 0,
             reply: None,
             circuit: None,
+            pool: None,
             source: None,
         }))
     }
@@ -177,6 +179,26 @@ impl Failure {
         self
     }
 
+    /// Says that this is the failure of one credential, and that another is ready: the table has it asked at once.
+    ///
+    /// What was said about the credential that is left, the provider's [hint](Self::hint) and its
+    /// [circuit](Self::circuit), concerns nobody any more, and goes.
+    #[must_use]
+    pub fn with_another_credential(mut self) -> Self {
+        self.0.pool = Some(PoolState::AnotherReady);
+        self.0.hint = None;
+        self.0.circuit = None;
+        self
+    }
+
+    /// Says that no credential was ready, and that the provider was not asked therefore. The kind is that of what the
+    /// credentials suffer from, and the hint says when the first will be ready.
+    #[must_use]
+    pub fn with_no_credential(mut self) -> Self {
+        self.0.pool = Some(PoolState::NoneReady);
+        self
+    }
+
     /// Keeps the error underneath.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<BoxError>) -> Self {
@@ -249,10 +271,16 @@ impl Failure {
         self.0.circuit.as_ref()
     }
 
+    /// How the pool of credentials stands, where the failure is theirs.
+    pub fn pool(&self) -> Option<PoolState> {
+        self.0.pool
+    }
+
     /// Whether the provider refused the request as invalid without a word: a 400 or 422 with an empty body. Some
     /// servers say so to an output limit that they do not know, others to a prompt that is too long.
     pub fn is_opaque_rejection(&self) -> bool {
         self.kind() == FailureKind::InvalidRequest
+            && self.should_retry() != Some(false)
             && matches!(self.status(), Some(StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY))
             && self.reply().is_some_and(|reply| reply.complete && reply.body.trim_ascii().is_empty())
     }
@@ -291,6 +319,7 @@ impl Failure {
             attempts: inner.attempts,
             reply: inner.reply.clone(),
             circuit: inner.circuit.clone(),
+            pool: inner.pool,
             source: None,
         }))
     }
@@ -414,6 +443,18 @@ mod tests {
         let shown = format!("{failure} {failure:?} {:?}", failure.reply());
         assert!(!shown.contains("diary"), "{shown}");
         assert_eq!(failure.message(), Some("your prompt 'my diary' is odd"));
+    }
+
+    #[test]
+    fn where_another_credential_is_ready_nobody_waits_for_the_one_that_failed() {
+        let hint = RetryHint::new(Duration::from_secs(20), HintSource::RetryAfter);
+        let failure = Failure::new(FailureKind::RateLimited).with_hint(Some(hint));
+        assert_eq!(failure.pool(), None);
+        let another = failure.outline().with_another_credential();
+        assert_eq!((another.pool(), another.hint()), (Some(PoolState::AnotherReady), None));
+        assert_eq!(another.outline().pool(), Some(PoolState::AnotherReady));
+        let none = failure.with_no_credential();
+        assert_eq!((none.pool(), none.hint()), (Some(PoolState::NoneReady), Some(hint)));
     }
 
     #[test]

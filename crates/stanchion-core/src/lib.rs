@@ -8,10 +8,12 @@
 //! | [`Context`] | request | the edge, or the application | every layer |
 //! | [`Call`] | request | the edge, or the application | observe, upstream, edge |
 //! | [`CommitPolicy`] | request | the edge, or the application | commit |
-//! | [`Selected`] | request | fallback, or the application | retry, upstream, circuit, admission |
+//! | [`Selected`] | request | fallback, or the application; credentials puts its choice of key in | retry, credentials, upstream, circuit, admission |
 //! | [`WaitsForCircuit`], [`CircuitTurn`] | request | retry | circuit |
 //! | [`WithoutOutputLimit`] | request | retry | upstream |
-//! | [`StreamRecord`] | response | observe, alone | commit, attempt, circuit, cache-break, edge |
+//! | [`HidesUsage`] | request | usage | observe |
+//! | [`CacheRetention`] | request | the edge, or the application | cache-break |
+//! | [`StreamRecord`] | response | observe, alone | commit, attempt, circuit, cache-break, usage, edge |
 //!
 //! Whatever goes wrong is a [`Failure`]; what a failure means stands in one table, [`Disposition`].
 //!
@@ -28,11 +30,13 @@
 //! assert_eq!(Disposition::of(&late, &DispositionRules::default()).retry, Retry::Never);
 //! ```
 
+mod cache;
 mod call;
 mod candidate;
 mod circuit;
 mod commit;
 mod context;
+mod credential;
 mod disposition;
 mod event;
 mod failure;
@@ -44,15 +48,18 @@ mod recovery;
 mod secret;
 mod usage;
 
+pub use cache::{CacheBreakReason, CacheRetention, PromptCacheBreak, PromptCacheVolatile};
 pub use call::{Call, Dialect, Family, Framing};
 pub use candidate::{Candidate, Candidates, Selected, WithoutOutputLimit};
 pub use circuit::{CircuitGate, CircuitTurn, OpenCircuit, WaitsForCircuit};
 pub use commit::CommitPolicy;
 pub use context::{Context, ContextBuilder, Observer, RequestClass, RetryClass};
+pub use credential::{CredentialOutcome, CredentialRotation, CredentialStrategy, PoolState, RotationReason};
 pub use disposition::{CircuitOutcome, Disposition, DispositionRules, FallbackOn, ForceOpenOn, Retry, RetryReason};
 pub use event::{
-    AttemptPhase, CircuitPhase, Event, ExhaustedBy, FallbackEvent, FrameEvent, FrameFault, HoldEvent, ProviderAttempt,
-    ProviderCircuit, ProviderRetry, ProviderStall, RecoverySnapshot, RetryPhase, StallPhase,
+    AdmissionPhase, AdmissionReason, AdmissionResource, AdmissionScope, AttemptPhase, CircuitPhase, Event, ExhaustedBy,
+    FallbackEvent, FrameEvent, FrameFault, HoldEvent, ProviderAdmission, ProviderAttempt, ProviderCircuit,
+    ProviderRetry, ProviderStall, RecoverySnapshot, RetryPhase, StallPhase, UsageEvent,
 };
 pub use failure::{BoxError, Failure, ProviderReply};
 pub use failure_domain::{DomainCache, DomainScope, DomainSecret, FailureDomain};
@@ -61,4 +68,4 @@ pub use hint::{HintSource, HintSources, RetryHint};
 pub use record::{Ending, StreamRecord, StreamRecorder};
 pub use recovery::{RecoveryBudget, RecoveryMode};
 pub use secret::Secret;
-pub use usage::{FinishReason, Usage};
+pub use usage::{FinishReason, HidesUsage, Usage, UsageQuality};

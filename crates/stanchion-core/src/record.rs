@@ -38,6 +38,7 @@ struct Cell {
     frames: AtomicU64,
     progress: AtomicU64,
     progress_at_output: AtomicU64,
+    text_bytes: AtomicU64,
     told: Mutex<Told>,
 }
 
@@ -96,6 +97,12 @@ impl StreamRecord {
         self.0.progress_at_output.load(Ordering::Acquire)
     }
 
+    /// About how many bytes of text have passed that the model wrote, reasoning and the arguments of tools included. For
+    /// an estimate of tokens: what frames hold that report the tokens of the output themselves does not count.
+    pub fn text_bytes(&self) -> u64 {
+        self.0.text_bytes.load(Ordering::Relaxed)
+    }
+
     fn told<T>(&self, read: impl FnOnce(&Told) -> T) -> T {
         read(&self.0.told.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -144,6 +151,13 @@ impl StreamRecorder {
         self.0.frames.store(self.0.frames.load(Ordering::Relaxed) + frames, Ordering::Relaxed);
         if progress > 0 {
             self.0.progress.store(self.0.progress.load(Ordering::Relaxed) + progress, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts so many bytes of text that the model wrote.
+    pub fn text(&mut self, bytes: usize) {
+        if bytes > 0 {
+            self.0.text_bytes.store(self.0.text_bytes.load(Ordering::Relaxed) + bytes as u64, Ordering::Relaxed);
         }
     }
 
@@ -252,11 +266,13 @@ mod tests {
     fn readers_see_what_the_writer_tells() {
         let (record, mut recorder) = StreamRecord::new();
         recorder.count(3, 1);
+        recorder.text(5);
+        recorder.text(2);
         recorder.output();
         recorder.usage(&Usage { output: Some(1), ..Usage::default() });
         recorder.usage(&Usage { output: Some(4), ..Usage::default() });
         recorder.finish(FinishReason::Length);
-        assert_eq!((record.frames(), record.progress()), (3, 1));
+        assert_eq!((record.frames(), record.progress(), record.text_bytes()), (3, 1, 7));
         assert!(record.output_started() && record.finished() && !record.terminal());
         assert_eq!(record.finish(), Some(FinishReason::Length));
         assert_eq!(record.usage().output, Some(4));

@@ -11,7 +11,8 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::{
-    Context, Event, ExhaustedBy, Failure, FailureKind, Phase, ProviderRetry, RecoverySnapshot, RetryPhase, RetryReason,
+    Context, Event, ExhaustedBy, Failure, FailureKind, Phase, ProviderRetry, RecoverySnapshot, RetryHint, RetryPhase,
+    RetryReason,
 };
 
 /// How a logical request recovers from failures.
@@ -35,9 +36,16 @@ pub struct RecoveryBudget {
     attempt_limit: u32,
     started: OnceLock<Instant>,
     attempts: AtomicU32,
-    /// What the last event of a retry said: how the end is told.
-    last_retry: Mutex<Option<ProviderRetry>>,
+    /// What goes on: how the end is told.
+    last: Mutex<Option<Remembered>>,
     ended: AtomicBool,
+}
+
+/// What is known of a recovery that goes on.
+#[derive(Clone)]
+struct Remembered {
+    retry: ProviderRetry,
+    hint: Option<RetryHint>,
 }
 
 impl RecoveryBudget {
@@ -53,7 +61,7 @@ impl RecoveryBudget {
             attempt_limit: Self::DEFAULT_ATTEMPTS,
             started: OnceLock::new(),
             attempts: AtomicU32::new(0),
-            last_retry: Mutex::new(None),
+            last: Mutex::new(None),
             ended: AtomicBool::new(false),
         }
     }
@@ -128,17 +136,23 @@ impl RecoveryBudget {
         let _ = self.attempts.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |made| made.checked_sub(1));
     }
 
-    /// Remembers the last event of a retry, with whose number and reason the end of the budget is told.
-    pub fn remember(&self, retry: &ProviderRetry) {
-        *self.last_retry.lock().unwrap_or_else(PoisonError::into_inner) = Some(retry.clone());
+    /// Remembers what goes on: with this number, reason and candidate the end of the budget is told, and with this hint of
+    /// the provider's. For the layer that retries, at each wait and each attempt.
+    pub fn remember(&self, retry: &ProviderRetry, hint: Option<RetryHint>) {
+        let remembered = Remembered { retry: retry.clone(), hint };
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(remembered);
     }
 
     /// The failure that ends the request because the budget is spent. The first call tells it as an event too:
     /// `exhausted` by `recovery_budget`.
     pub fn end(&self, context: Option<&Context>, now: Instant) -> Failure {
-        let last = self.last_retry.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let mut failure =
-            Failure::new(FailureKind::RecoveryBudget).with_phase(Phase::BeforeOutput).with_limit(self.budget);
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let hint = last.as_ref().and_then(|last| last.hint);
+        let last = last.map(|last| last.retry);
+        let mut failure = Failure::new(FailureKind::RecoveryBudget)
+            .with_phase(Phase::BeforeOutput)
+            .with_limit(self.budget)
+            .with_hint(hint);
         if let Some(candidate) = last.as_ref().and_then(|last| last.candidate.clone()) {
             failure = failure.with_candidate(candidate);
         }
@@ -181,6 +195,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::HintSource;
 
     #[test]
     fn nothing_extends_a_budget() {
@@ -228,18 +243,22 @@ mod tests {
         let budget = RecoveryBudget::new(Duration::from_secs(30));
         let start = Instant::now();
         budget.start(start);
-        budget.remember(&ProviderRetry {
-            attempt: 3,
-            status_code: Some(503),
-            delay: Some(Duration::from_secs(4)),
-            candidate: Some("a/x".into()),
-            ..ProviderRetry::new(RetryPhase::Scheduled, RetryReason::ServerError)
-        });
+        budget.remember(
+            &ProviderRetry {
+                attempt: 3,
+                status_code: Some(503),
+                delay: Some(Duration::from_secs(4)),
+                candidate: Some("a/x".into()),
+                ..ProviderRetry::new(RetryPhase::Scheduled, RetryReason::ServerError)
+            },
+            Some(RetryHint::new(Duration::from_secs(60), HintSource::RetryAfter)),
+        );
         let end = start + Duration::from_secs(30);
         let failures = [budget.end(Some(&context), end), budget.end(Some(&context), end)];
         for failure in failures {
             assert_eq!((failure.kind(), failure.limit()), (FailureKind::RecoveryBudget, Some(Duration::from_secs(30))));
             assert_eq!(failure.candidate().map(|name| &**name), Some("a/x"));
+            assert_eq!(failure.hint().map(RetryHint::delay), Some(Duration::from_secs(60)));
         }
         let seen = seen.lock().unwrap();
         let [Event::ProviderRetry(event)] = &seen[..] else { panic!("{seen:?}") };

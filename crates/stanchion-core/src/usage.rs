@@ -1,5 +1,34 @@
 use serde::Serialize;
 
+/// How a [`Usage`] came to be known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum UsageQuality {
+    /// The provider reported it, and had said everything.
+    Measured,
+    /// The input, the output or both are an estimate, since the provider did not come to report them.
+    Estimated,
+    /// The input, the output or both are not known, and nothing is there to estimate them by.
+    Unknown,
+}
+
+impl UsageQuality {
+    /// The name used in events and metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::Estimated => "estimated",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// Says, in the extensions of a request, that the provider was asked for usage and the client did not ask for it: a
+/// frame that holds nothing else is read and not passed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HidesUsage;
+
 /// The tokens of one reply, normalised over the dialects.
 ///
 /// Every count is an `Option`: a provider that reports nothing has not reported zero. `input` excludes what was read from or written
@@ -7,18 +36,25 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Usage {
     /// Input tokens that were neither read from nor written to the cache.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<u64>,
     /// Input tokens read from the prompt cache.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_read: Option<u64>,
     /// Input tokens written to the prompt cache, over all lifetimes.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_write: Option<u64>,
     /// The part of `cache_write` that lives for five minutes (Anthropic).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_write_5m: Option<u64>,
     /// The part of `cache_write` that lives for an hour (Anthropic).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_write_1h: Option<u64>,
     /// Output tokens, reasoning included.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<u64>,
     /// The part of `output` that was reasoning.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<u64>,
 }
 
@@ -74,7 +110,16 @@ pub enum FinishReason {
 
 #[cfg(test)]
 mod tests {
-    use super::Usage;
+    use super::{Usage, UsageQuality};
+
+    #[test]
+    fn what_is_not_known_is_not_told() {
+        let usage = Usage { input: Some(1), cache_read: Some(0), ..Usage::default() };
+        assert_eq!(serde_json::to_string(&usage).unwrap(), r#"{"input":1,"cache_read":0}"#);
+        for quality in [UsageQuality::Measured, UsageQuality::Estimated, UsageQuality::Unknown] {
+            assert_eq!(serde_json::to_value(quality).unwrap(), quality.as_str());
+        }
+    }
 
     #[test]
     fn missing_is_not_zero() {

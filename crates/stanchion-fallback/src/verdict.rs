@@ -1,4 +1,4 @@
-use stanchion_core::{CircuitOutcome, Disposition, DispositionRules, Failure, Phase};
+use stanchion_core::{CircuitOutcome, Disposition, DispositionRules, Failure, FailureKind, HintSource, Phase};
 
 /// How much a failure tells the client. Later is more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,7 +14,9 @@ pub(crate) enum Rank {
 impl Rank {
     pub(crate) fn of(failure: &Failure, rules: DispositionRules) -> Self {
         let untouched = Disposition::of(failure, &rules).circuit == CircuitOutcome::Untouched;
-        if untouched && failure.phase() != Phase::AfterOutput {
+        // A failure that opened its circuit comes as that circuit, but from behind it.
+        let before = matches!(failure.phase(), Phase::Connect) || failure.kind() != FailureKind::CircuitOpen;
+        if untouched && before && failure.phase() != Phase::AfterOutput {
             Self::NotAsked
         } else if refused(failure) {
             Self::Answered
@@ -28,7 +30,9 @@ impl Rank {
 /// no reply of a model.
 fn refused(failure: &Failure) -> bool {
     let status = failure.status().is_some_and(|status| status.is_client_error() || status.is_server_error());
-    status || failure.code().is_some() || failure.message().is_some() || failure.hint().is_some()
+    // How long a circuit of ours is open is no word of the provider's.
+    let hint = failure.hint().is_some_and(|hint| hint.source() != HintSource::Circuit);
+    status || failure.code().is_some() || failure.message().is_some() || hint
 }
 
 /// The better of two failures: the higher rank, and of equals the later.
@@ -44,7 +48,7 @@ mod tests {
     use std::time::Duration;
 
     use http::StatusCode;
-    use stanchion_core::{FailureKind, HintSource, RetryHint};
+    use stanchion_core::RetryHint;
 
     use super::*;
 
@@ -54,7 +58,7 @@ mod tests {
         let plain = |kind| Failure::new(kind).with_phase(Phase::BeforeOutput);
         let hint = Some(RetryHint::new(Duration::from_secs(8), HintSource::RetryAfter));
         for (failure, rank) in [
-            (plain(FailureKind::CircuitOpen), Rank::NotAsked),
+            (plain(FailureKind::CircuitOpen).with_phase(Phase::Connect), Rank::NotAsked),
             (plain(FailureKind::QueueFull), Rank::NotAsked),
             (plain(FailureKind::QueueTimeout), Rank::NotAsked),
             (plain(FailureKind::QueueClosed), Rank::NotAsked),
@@ -66,7 +70,8 @@ mod tests {
             (plain(FailureKind::Overloaded).with_status(StatusCode::OK).with_code("overloaded_error"), Rank::Answered),
             (plain(FailureKind::Overloaded).with_message("busy"), Rank::Answered),
             (plain(FailureKind::RateLimited).with_hint(hint), Rank::Answered),
-            (plain(FailureKind::CircuitOpen).with_hint(hint), Rank::NotAsked),
+            (plain(FailureKind::CircuitOpen).with_phase(Phase::Connect).with_hint(hint), Rank::NotAsked),
+            (plain(FailureKind::CircuitOpen).with_hint(hint), Rank::Answered),
             (plain(FailureKind::EmptyReply).with_status(StatusCode::OK), Rank::Asked),
             (plain(FailureKind::ServerError).with_phase(Phase::AfterOutput), Rank::Asked),
         ] {
@@ -82,8 +87,16 @@ mod tests {
             (told(FailureKind::RateLimited, 429), told(FailureKind::ServerError, 500), FailureKind::ServerError),
             (told(FailureKind::RateLimited, 429), Failure::new(FailureKind::Connect), FailureKind::RateLimited),
             (Failure::new(FailureKind::Connect), told(FailureKind::RateLimited, 429), FailureKind::RateLimited),
-            (Failure::new(FailureKind::Connect), Failure::new(FailureKind::CircuitOpen), FailureKind::Connect),
-            (Failure::new(FailureKind::CircuitOpen), Failure::new(FailureKind::QueueFull), FailureKind::QueueFull),
+            (
+                Failure::new(FailureKind::Connect),
+                Failure::new(FailureKind::CircuitOpen).with_phase(Phase::Connect),
+                FailureKind::Connect,
+            ),
+            (
+                Failure::new(FailureKind::CircuitOpen).with_phase(Phase::Connect),
+                Failure::new(FailureKind::QueueFull),
+                FailureKind::QueueFull,
+            ),
         ];
         for (earlier, later, best) in pairs {
             assert_eq!(better(Some(earlier), later, rules).kind(), best);

@@ -31,6 +31,23 @@ pub enum Command {
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
     },
+    /// Ask each candidate of a configuration one small question, and say whether it works.
+    ///
+    /// Prints codes and times, never a word of a provider's. Fails if any candidate does.
+    Probe {
+        /// The configuration file (TOML).
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+        /// Ask only the candidates of this model.
+        #[arg(long, value_name = "NAME")]
+        model: Option<String>,
+        /// How many seconds each may take.
+        #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=600))]
+        limit: u64,
+        /// Print one JSON object for each candidate.
+        #[arg(long)]
+        json: bool,
+    },
     /// Watch the gateway master ten faults of a scripted provider. Needs no keys and no network.
     Demo {
         /// Play only the faults whose name contains this.

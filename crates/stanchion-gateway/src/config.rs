@@ -42,6 +42,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// The largest request body, in bytes.
     pub max_request_bytes: usize,
+    /// Whether clients are believed what they say of themselves.
+    pub identity_headers: bool,
     /// The keys that clients must present; anyone may connect if there is none.
     pub client_keys: Vec<Secret>,
     /// What clients can ask for, by the name they ask for.

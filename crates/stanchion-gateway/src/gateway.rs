@@ -51,7 +51,7 @@ impl Gateway {
     pub fn new(config: &config::Config, observer: Option<Arc<dyn Observer>>) -> Self {
         let mut parts = Parts::default();
         let routes = config.models.iter().map(|(name, model)| (name.clone(), by_family(model, &mut parts))).collect();
-        let mut edge = edge(config.max_request_bytes, observer);
+        let mut edge = edge(config.max_request_bytes, observer).identity_headers(config.identity_headers);
         let heartbeats: HashMap<String, Duration> = config
             .models
             .iter()
@@ -84,6 +84,22 @@ impl Gateway {
             circuits: parts.circuits,
         }
     }
+}
+
+/// Every candidate of the models whose name passes, each with the service that reaches it.
+pub fn candidates(
+    config: &config::Config,
+    passes: impl Fn(&str) -> bool,
+) -> Vec<(String, Arc<Candidate>, ModelService)> {
+    let mut parts = Parts::default();
+    let models = config.models.iter().filter(|(name, _)| passes(name));
+    models
+        .flat_map(|(name, model)| {
+            let service = parts.service(model);
+            let candidates: Vec<_> = model.candidates.iter().cloned().collect();
+            candidates.into_iter().map(move |candidate| (name.clone(), candidate, service.clone()))
+        })
+        .collect()
 }
 
 fn edge(max_request_bytes: usize, observer: Option<Arc<dyn Observer>>) -> EdgeLayer {

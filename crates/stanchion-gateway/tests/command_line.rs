@@ -185,3 +185,44 @@ fn the_status_lists_circuits_by_the_names_of_their_candidates() {
     assert!(turned_away.starts_with("HTTP/1.1 503") && turned_away.contains("circuit_open"), "{turned_away}");
     assert!(turned_away.contains("retry-after: "), "{turned_away}");
 }
+
+#[test]
+fn probe_tells_codes_and_no_word_of_a_provider() {
+    // A provider that refuses every key and quotes what it was asked.
+    let provider = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = provider.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for connection in provider.incoming() {
+            let mut connection = connection.unwrap();
+            let mut asked = [0; 4096];
+            let _ = connection.read(&mut asked);
+            let body = r#"{"error":{"message":"Incorrect API key sk-quoted: Say ok.","code":"invalid_api_key"}}"#;
+            let head = format!(
+                "HTTP/1.1 401 Unauthorized\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+                body.len()
+            );
+            let _ = connection.write_all(format!("{head}{body}").as_bytes());
+        }
+    });
+    let config = MODEL.replace("http://127.0.0.1:9/v1", &format!("http://{address}/v1"));
+    let config = file(
+        "probe",
+        &format!(
+            "{config}[models.dead]\ncandidates = [{{ provider = \"q\", model = \"x\" }}]\n[providers.q]\ndialect = \"anthropic\"\nbase_url = \"http://127.0.0.1:9\"\n"
+        ),
+    );
+    let all = run(&["probe", "--config", &config]);
+    assert_eq!(all.status.code(), Some(1));
+    let told = text(&all.stdout);
+    assert!(told.contains("dead: q/x: network: the provider cannot be reached ("), "{told}");
+    assert!(told.contains("m: p: authentication: the provider refuses the credential ("), "{told}");
+    assert!(!told.contains("sk-quoted") && !told.contains("127.0.0.1"), "{told}");
+
+    let one = run(&["probe", "--config", &config, "--model", "m", "--json"]);
+    let health: serde_json::Value = serde_json::from_str(&text(&one.stdout)).unwrap();
+    assert_eq!((&health["model"], &health["health"]["code"]), (&"m".into(), &"authentication".into()));
+    assert_eq!((&health["health"]["ok"], &health["health"]["dialect"]), (&false.into(), &"openai-chat".into()));
+
+    let none = run(&["probe", "--config", &config, "--model", "nobody"]);
+    assert!(text(&none.stderr).contains("there is no model \"nobody\""), "{}", text(&none.stderr));
+}

@@ -33,8 +33,8 @@ use tokio::time::Instant;
 /// ever at the pace of its own backoff, and adds next to nothing to an outage. The capacity is what a burst may take
 /// before the throttle grips: fifty requests with two retries each.
 ///
-/// Clones share their buckets. At most 1,024 domains are remembered, and only while their buckets are not full; beyond
-/// that nothing is denied. `Debug` shows no domain.
+/// Clones share their buckets. At most 1,024 domains are remembered, those whose buckets are not full or were not when
+/// they last succeeded; beyond that nothing is denied. `Debug` shows no domain.
 #[derive(Clone)]
 pub struct RetryBudget {
     shared: Arc<Shared>,

@@ -114,7 +114,9 @@ where
                 }
                 (StateProjection::AtGate { turn, sleep }, Some(run)) => {
                     if let Poll::Ready(turn) = turn.as_mut().poll(cx) {
-                        run.has_turn(turn);
+                        let over = run.has_turn(turn);
+                        this.state.set(State::Over);
+                        over?;
                         this.state.set(State::Readying);
                     } else if let Some(next) = ready!(poll_wait(sleep, run, cx)) {
                         this.state.set(State::Over);
@@ -128,6 +130,10 @@ where
                     if let Err(error) = ready!(run.poll_ready(cx)) {
                         this.state.set(State::Over);
                         return Poll::Ready(Err(run.leave(error.into())));
+                    }
+                    if let Err(failure) = run.may_go_on() {
+                        this.state.set(State::Over);
+                        return Poll::Ready(Err(failure));
                     }
                     this.state.set(State::Calling { call: run.attempt() });
                 }

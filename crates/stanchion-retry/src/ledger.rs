@@ -11,6 +11,8 @@ use crate::{RetryPolicy, policy::Limits};
 pub(crate) struct Ledger {
     /// Retries made.
     made: u32,
+    /// Those of them that were made before, for other candidates.
+    carried: u32,
     /// Those of them that count against a limit, by class.
     charged: [u32; 2],
     free_spent: bool,
@@ -71,12 +73,18 @@ pub(crate) enum Verdict {
 impl Ledger {
     /// A ledger that goes on counting where the candidates before left off.
     pub(crate) fn carried_over(charged: [u32; 2]) -> Self {
-        Self { made: charged.iter().sum(), charged, ..Self::default() }
+        let carried = charged.iter().sum();
+        Self { made: carried, carried, charged, ..Self::default() }
     }
 
     /// How many retries were made.
     pub(crate) fn made(&self) -> u32 {
         self.made
+    }
+
+    /// How many of them this call made itself.
+    pub(crate) fn made_here(&self) -> u32 {
+        self.made - self.carried
     }
 
     /// How many retries this call may come to, at most: those that are allowed, and the free one once it is spent.

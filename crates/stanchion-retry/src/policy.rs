@@ -206,7 +206,7 @@ impl RetryPolicy {
             Preset::Gateway => {
                 let wide = Backoff { cap_stage: CapStage::BeforeJitter, ..backoff(1, 30, (0.5, 1.5)) };
                 builder
-                    .max_attempts(3)
+                    .total_attempts(3)
                     .scope(Scope::Request)
                     .backoff(RetryClass::RateLimit, wide)
                     .backoff(RetryClass::Transient, wide)
@@ -362,11 +362,12 @@ impl RetryPolicyBuilder {
     }
 
     /// How many attempts may be made in all: one more than retries. 0 is as 1: the first attempt is always made.
-    pub fn max_attempts(self, max_attempts: u32) -> Self {
-        self.max_retries(max_attempts.saturating_sub(1))
+    pub fn total_attempts(self, attempts: u32) -> Self {
+        self.max_retries(attempts.saturating_sub(1))
     }
 
     /// How many retries may be made for rate limits, and how many for all else: two budgets that do not touch each other.
+    /// A later [`max_retries`](Self::max_retries) makes one of them again.
     pub fn max_retries_by_class(self, rate_limit: u32, transient: u32) -> Self {
         self.limits(Limits::Two { rate_limit, transient })
     }

@@ -8,9 +8,9 @@ use std::{
 
 use http::Request;
 use stanchion_core::{
-    Call, CircuitPhase, CircuitTurn, Context, Disposition, Event, ExhaustedBy, Failure, FailureKind, OpenCircuit,
-    Phase, ProviderRetry, RecoveryBudget, RecoveryMode, RetryClass, RetryPhase, Selected, WaitsForCircuit,
-    WithoutOutputLimit,
+    Call, Candidate, CircuitPhase, CircuitTurn, Context, Disposition, Event, ExhaustedBy, Failure, FailureKind, Family,
+    OpenCircuit, Phase, ProviderRetry, RecoveryBudget, RecoveryMode, RetryClass, RetryPhase, RetryReason, Selected,
+    WaitsForCircuit, WithoutOutputLimit,
 };
 use tokio::time::Instant;
 use tower_service::Service;
@@ -36,7 +36,7 @@ pub(crate) struct Run<S, B> {
     context: Option<Context>,
     selected: Option<Selected>,
     /// What the caller's client library has retried; read only once it matters.
-    client_retries: Option<Option<u32>>,
+    client_retries: ClientRetries,
     /// Attempts are taken out of the recovery budget, which all candidates share.
     shares_attempts: bool,
     /// An open circuit is waited for: nobody else is left to ask, and a person waits.
@@ -47,10 +47,30 @@ pub(crate) struct Run<S, B> {
     /// When a wait for a circuit was last told.
     circuit_told: Option<Instant>,
     repaired: bool,
+    /// The next attempt is a repair, which costs none of the attempts that candidates share.
+    repairs: bool,
+    /// The attempt under way was taken out of those that candidates share.
+    took: bool,
     /// Attempts that reached the candidate, as far as can be seen from here.
     asked: u32,
     /// The failure that is being recovered from, for the one that ends the recovery.
     last: Option<Failure>,
+}
+
+/// What the caller's client library says of its own retries.
+#[derive(Clone, Copy)]
+enum ClientRetries {
+    Unread,
+    Read(Option<u32>),
+}
+
+impl ClientRetries {
+    fn told(self) -> Option<u32> {
+        match self {
+            Self::Unread => None,
+            Self::Read(retries) => retries,
+        }
+    }
 }
 
 /// A wait that goes on.
@@ -97,8 +117,10 @@ where
         let policy = &shared.policy;
         let context = Context::of(&request).cloned();
         let selected = request.extensions().get::<Selected>().cloned();
-        let client_retries = policy.heeds_client_retries().then(|| client_retries(request.headers()));
-        let heeded = client_retries.flatten().unwrap_or(0);
+        let heeds = policy.heeds_client_retries();
+        let client_retries =
+            if heeds { ClientRetries::Read(client_retries(request.headers())) } else { ClientRetries::Unread };
+        let heeded = client_retries.told().unwrap_or(0);
         let recovery = context.as_ref().and_then(Context::recovery);
         let is_last = selected.as_ref().is_none_or(|selected| selected.last);
         let waits_for_circuit = recovery.is_some() && is_last;
@@ -127,6 +149,8 @@ where
             wait: None,
             circuit_told: None,
             repaired: false,
+            repairs: false,
+            took: false,
             asked: 0,
             last: None,
         };
@@ -135,7 +159,7 @@ where
             Some(budget) if run.shares_attempts && !budget.has_attempts() => Err(run.complete(
                 Failure::new(FailureKind::RecoveryBudget)
                     .with_phase(Phase::Connect)
-                    .with_source("the request has no attempt left"),
+                    .with_message("no attempt is left of those that the request may have in all"),
             )),
             _ => Ok(run),
         }
@@ -147,8 +171,14 @@ where
 
     /// Makes the next attempt. The last that is possible takes the request itself.
     pub(crate) fn attempt(&mut self) -> S::Future {
-        if let Some(budget) = self.recovery().filter(|_| self.shares_attempts) {
-            budget.take_attempt();
+        let repairs = std::mem::take(&mut self.repairs);
+        if let Some(budget) = self.recovery() {
+            let took = self.shares_attempts && !repairs && budget.take_attempt();
+            // If the budget ends now, this is what it ends.
+            let nothing = Cause { reason: RetryReason::Timeout, status: None };
+            let event = self.event(RetryPhase::Exhausted, self.ledger.cause().unwrap_or(nothing), None);
+            budget.remember(&event, self.last.as_ref().and_then(Failure::hint));
+            self.took = took;
         }
         let more = self.waits_for_circuit || self.could_repair() || self.ledger.may_go_on(self.allowance());
         if !more {
@@ -178,16 +208,15 @@ impl<S, B> Run<S, B> {
 
     /// Reads what the caller's client library says, as long as the request is here.
     fn ask_client(&mut self) {
-        if let (None, Some(request)) = (self.client_retries, &self.request) {
-            self.client_retries = Some(client_retries(request.headers()));
+        if let (ClientRetries::Unread, Some(request)) = (self.client_retries, &self.request) {
+            self.client_retries = ClientRetries::Read(client_retries(request.headers()));
         }
     }
 
     fn allowance(&self) -> Allowance {
         match self.recovery() {
             Some(budget) if self.shares_attempts => {
-                let heeded =
-                    self.client_retries.flatten().filter(|_| self.policy().heeds_client_retries()).unwrap_or(0);
+                let heeded = self.client_retries.told().filter(|_| self.policy().heeds_client_retries()).unwrap_or(0);
                 let attempts = budget.attempts();
                 Allowance::Shared {
                     attempts,
@@ -204,7 +233,7 @@ impl<S, B> Run<S, B> {
         self.ask_client();
         let disposition = Disposition::of(&failure, self.policy().rules());
         if was_not_asked(&failure, disposition) {
-            if let Some(budget) = self.recovery().filter(|_| self.shares_attempts) {
+            if let Some(budget) = self.recovery().filter(|_| self.took) {
                 budget.give_back_attempt();
             }
         } else {
@@ -228,16 +257,29 @@ impl<S, B> Run<S, B> {
     /// Schedules a retry, unless something forbids it that the ledger does not know.
     fn again(&mut self, failure: Failure, step: &Step) -> Next {
         let now = Instant::now();
+        if self.request.is_none() {
+            // Another call of the same context gave an attempt back, too late for this one.
+            return Next::Leave(self.end(failure, Verdict::Exhausted(step.cause, None)));
+        }
         let opened = failure.circuit().cloned();
         if let Some(circuit) = &opened
             && !self.waits_for_circuit
         {
             // This very failure opened the circuit: the next attempt would be turned away.
             self.tell_circuit(CircuitPhase::Rejected, circuit, now);
-            return Next::Leave(self.complete(circuit.refuse(now).with_source(failure)));
+            let refused = circuit.refuse(now).with_phase(failure.phase());
+            let refused = match failure.status() {
+                Some(status) => refused.with_status(status),
+                None => refused,
+            };
+            return Next::Leave(self.complete(refused.with_source(failure)));
+        }
+        if self.recovery().is_some_and(|budget| budget.is_spent(now)) {
+            return Next::Leave(self.spent(now, Some(failure)));
         }
         let candidate = self.selected.as_ref().map(|selected| &selected.candidate);
-        if let Some(budget) = &self.shared.budget
+        // What was never processed was no load.
+        if let Some(budget) = self.shared.budget.as_ref().filter(|_| !step.free)
             && !budget.withdraw(candidate, now)
         {
             let denied = Verdict::Exhausted(step.cause, Some(ExhaustedBy::RetryBudget));
@@ -246,9 +288,6 @@ impl<S, B> Run<S, B> {
         // The clock of a recovery starts with the first failure that is recovered from.
         if let Some(budget) = self.recovery() {
             budget.start(now);
-            if budget.is_spent(now) {
-                return Next::Leave(self.spent(now, Some(failure)));
-            }
         }
         self.ledger.take(step);
         if let Some(context) = self.context.as_ref().filter(|_| self.policy().scope == Scope::Request && !step.free) {
@@ -259,10 +298,11 @@ impl<S, B> Run<S, B> {
         if let Some(circuit) = &opened {
             self.tell_circuit(CircuitPhase::Waiting, circuit, now);
         }
-        self.tell(RetryPhase::Scheduled, step.cause, Some((delay, delay)));
         if self.recovery().is_some() {
-            self.last = Some(failure);
+            let hint = failure.hint().or_else(|| self.policy().hint(&failure));
+            self.last = Some(failure.with_hint(hint));
         }
+        self.tell(RetryPhase::Scheduled, step.cause, Some((delay, delay)));
         if delay.is_zero() {
             self.begins(step.cause);
             return Next::AtOnce;
@@ -280,7 +320,8 @@ impl<S, B> Run<S, B> {
         self.last = Some(failure);
         if let Some(budget) = self.recovery() {
             budget.start(now);
-            budget.remember(&self.event(RetryPhase::Waiting, cause, None));
+            let hint = self.last.as_ref().and_then(Failure::hint);
+            budget.remember(&self.event(RetryPhase::Exhausted, cause, None), hint);
             if budget.is_spent(now) {
                 return Next::Leave(self.spent(now, None));
             }
@@ -288,7 +329,6 @@ impl<S, B> Run<S, B> {
         // Whoever comes too late for the probe is turned away again and again: that is one wait, and told as one.
         if self.circuit_told.is_none_or(|told| now.saturating_duration_since(told) >= TELL_EVERY) {
             self.tell_circuit(CircuitPhase::Waiting, &circuit, now);
-            self.circuit_told = Some(now);
         }
         let turn = circuit.gate.clone().turn();
         self.wait = Some(Wait { delay: Duration::ZERO, until: None, cause, circuit: Some(circuit) });
@@ -309,8 +349,9 @@ impl<S, B> Run<S, B> {
         }
         let Some(wait) = &self.wait else { return Tick::Over };
         let cause = wait.cause;
-        let ahead = wait.circuit.as_ref().filter(|circuit| wait.until.is_none() || circuit.next_probe > now);
-        match wait.until {
+        let ahead = wait.circuit.clone().filter(|circuit| wait.until.is_none() || circuit.next_probe > now);
+        let (until, delay) = (wait.until, wait.delay);
+        match until {
             Some(until) if until <= now => {
                 self.wait = None;
                 self.begins(cause);
@@ -318,26 +359,34 @@ impl<S, B> Run<S, B> {
             }
             until => {
                 if let Some(circuit) = ahead {
-                    self.tell_circuit(CircuitPhase::Waiting, circuit, now);
+                    self.tell_circuit(CircuitPhase::Waiting, &circuit, now);
                 }
                 match until {
                     Some(until) => {
-                        self.tell(RetryPhase::Waiting, cause, Some((wait.delay, until - now)));
+                        self.tell(RetryPhase::Waiting, cause, Some((delay, until - now)));
                         Tick::More(until.min(now + TELL_EVERY))
                     }
-                    None => {
-                        self.circuit_told = Some(now);
-                        Tick::More(self.look_again(now))
-                    }
+                    None => Tick::More(self.look_again(now)),
                 }
             }
         }
     }
 
-    /// The wait for a circuit is over.
-    pub(crate) fn has_turn(&mut self, turn: CircuitTurn) {
+    /// The wait for a circuit is over, unless it has lasted too long.
+    pub(crate) fn has_turn(&mut self, turn: CircuitTurn) -> Result<(), Failure> {
         self.wait = None;
         self.turn = Some(turn);
+        self.may_go_on()
+    }
+
+    /// Whether the time for recovery allows another attempt. The last instant is too late.
+    pub(crate) fn may_go_on(&mut self) -> Result<(), Failure> {
+        let now = Instant::now();
+        if self.recovery().is_some_and(|budget| budget.is_spent(now)) {
+            self.turn = None;
+            return Err(self.spent(now, None));
+        }
+        Ok(())
     }
 
     /// Tells that a retry begins.
@@ -353,7 +402,7 @@ impl<S, B> Run<S, B> {
         }
         if let Some(budget) = &self.shared.budget {
             let candidate = self.selected.as_ref().map(|selected| &selected.candidate);
-            budget.refund(candidate, self.ledger.made() > 0, Instant::now);
+            budget.refund(candidate, self.ledger.made_here() > 0, Instant::now);
         }
     }
 
@@ -368,8 +417,7 @@ impl<S, B> Run<S, B> {
         let Some(budget) = self.recovery() else { unreachable!("nothing else is spent") };
         let end = budget.end(self.context.as_ref(), now);
         match failure.or(self.last.take()) {
-            // What the provider asked for is of use to the caller still.
-            Some(last) => self.complete(end.with_hint(last.hint()).with_source(last)),
+            Some(last) => self.complete(end.with_source(last)),
             None => self.complete(end),
         }
     }
@@ -389,6 +437,8 @@ impl<S, B> Run<S, B> {
     }
 
     fn complete(&self, failure: Failure) -> Failure {
+        let hint = failure.hint().or_else(|| self.policy().hint(&failure));
+        let failure = failure.with_hint(hint);
         let counted = self.context.as_ref().map_or(0, Context::attempts);
         let failure = match if counted > 0 { counted } else { self.asked } {
             0 => failure,
@@ -405,13 +455,17 @@ impl<S, B> Run<S, B> {
     /// Whether an attempt may be followed by one without an output limit: where the candidate allows it, and where there
     /// is one, as far as anybody knows.
     fn could_repair(&self) -> bool {
-        let allowed = |selected: &Selected| selected.candidate.repairs_opaque_rejections();
+        // Anthropic's requests have to have a limit.
+        let allowed =
+            |candidate: &Candidate| candidate.repairs_opaque_rejections() && candidate.family() != Family::Anthropic;
+        let has_limit = |candidate: &Candidate| candidate.max_output_tokens().is_some();
         let limits_output = |request: &Request<B>| {
             request.extensions().get::<Call>().is_none_or(|call| call.limits_output != Some(false))
         };
+        let Some(candidate) = self.selected.as_ref().map(|selected| &*selected.candidate) else { return false };
         !self.repaired
-            && self.selected.as_ref().is_some_and(allowed)
-            && self.request.as_ref().is_some_and(limits_output)
+            && allowed(candidate)
+            && self.request.as_ref().is_some_and(|request| has_limit(candidate) || limits_output(request))
     }
 
     /// Takes the one repair that a request may have, and marks what is sent from now on.
@@ -419,6 +473,7 @@ impl<S, B> Run<S, B> {
         let taken = self.could_repair() && self.context.as_ref().is_none_or(Context::take_repair);
         if let Some(request) = self.request.as_mut().filter(|_| taken) {
             self.repaired = true;
+            self.repairs = true;
             request.extensions_mut().insert(WithoutOutputLimit);
         }
         taken
@@ -451,7 +506,7 @@ impl<S, B> Run<S, B> {
             next_retry_at: wait.and_then(|(_, left)| SystemTime::now().checked_add(left)),
             mode: recovery.map_or(RecoveryMode::Standard, |_| RecoveryMode::BoundedForeground),
             recovery: recovery.map(|budget| budget.snapshot(Instant::now())),
-            client_retries: self.client_retries.flatten(),
+            client_retries: self.client_retries.told(),
             ..ProviderRetry::new(phase, cause.reason)
         }
     }
@@ -459,14 +514,17 @@ impl<S, B> Run<S, B> {
     fn tell(&self, phase: RetryPhase, cause: Cause, wait: Option<(Duration, Duration)>) {
         if let Some(budget) = self.recovery() {
             let event = self.event(phase, cause, wait);
-            budget.remember(&event);
+            budget.remember(&event, self.last.as_ref().and_then(Failure::hint));
             Context::emit(self.context.as_ref(), || Event::ProviderRetry(event));
             return;
         }
         Context::emit(self.context.as_ref(), || Event::ProviderRetry(self.event(phase, cause, wait)));
     }
 
-    fn tell_circuit(&self, phase: CircuitPhase, circuit: &OpenCircuit, now: Instant) {
+    fn tell_circuit(&mut self, phase: CircuitPhase, circuit: &OpenCircuit, now: Instant) {
+        if phase == CircuitPhase::Waiting {
+            self.circuit_told = Some(now);
+        }
         let context = self.context.as_ref();
         Context::emit(context, || circuit.event(phase, context, now));
     }

@@ -4,7 +4,8 @@ use std::{
 };
 
 use stanchion_core::{
-    CircuitPhase, Context, ContextBuilder, Event, Observer, ProviderCircuit, ProviderRetry, RetryReason,
+    AdmissionPhase, AdmissionScope, CircuitPhase, Context, ContextBuilder, Event, Observer, ProviderAdmission,
+    ProviderCircuit, ProviderRetry, RetryReason, UsageEvent,
 };
 use tokio::time::Instant;
 
@@ -12,9 +13,16 @@ use tokio::time::Instant;
 ///
 /// The short form names kind, phase and number: `R.scheduled#1~500` is a retry put off by 500 ms,
 /// `R.exhausted#2(server_error/503)` the end of retries with its reason and status (and after a `!` the limit that
-/// ended them), `C.opened~10000(4/4)` a circuit with its wait, failures and samples, `S.detected#1~10000(output)` the
-/// first silence of an attempt and how long it is, once output had begun, `M.fallback a/x>b/x` another candidate,
-/// `P.failed#1(overloaded)` a physical attempt.
+/// ended them), `C.opened~10000(4/4)` a circuit with its wait, failures and samples,
+/// `A.queued#2/5~0(owner)` a request that is second in its owner's part of a queue of five, `A.admitted~800` one that
+/// has waited for 800 ms, `A.rejected~0(queue_full/domain)` one that was turned away and by whose limit (the global
+/// scope is not named), `S.detected#1~10000(output)` the first silence of an attempt and how long it is, once output had
+/// begun, `M.fallback a/x>b/x` another candidate, `K.rate_limit_cooldown first~60000(1)` a
+/// credential that is out for a minute and how many are left in service, `P.failed#1(overloaded)` a physical attempt,
+/// `B.ttl_expired#2~5500(6000>500)` a prompt cache that broke at the second call and what was read from it before and
+/// then, `B.volatile#3` a system prompt that was another once more at the third,
+/// `U.measured 10+900/0>42~907500` what a reply has used: fresh input, what was read from the cache and written to it,
+/// output, and the cost in nano-dollars; `?` is what is not known.
 #[derive(Clone)]
 pub struct Events(Arc<Inner>);
 
@@ -83,19 +91,38 @@ fn line(event: &Event) -> String {
             format!("R.{}#{}{}", snake(event.phase), event.attempt, retry_detail(event))
         }
         Event::ProviderCircuit(event) => format!("C.{}{}", snake(event.phase), circuit_detail(event)),
+        Event::ProviderAdmission(event) => format!("A.{}{}", snake(event.phase), admission_detail(event)),
         Event::ModelFallback(event) => format!("M.fallback {}>{}", event.from, event.to),
+        Event::CredentialRotation(event) => {
+            let cooldown = event.cooldown.map(|cooldown| format!("~{}", cooldown.as_millis())).unwrap_or_default();
+            format!("K.{} {}{cooldown}({})", event.reason.as_str(), event.credential_id, event.ready_count)
+        }
         Event::ProviderAttempt(event) => {
             let cause = event.failure.map(|kind| format!("({})", kind.code())).unwrap_or_default();
             format!("P.{}#{}{cause}", snake(event.phase), event.attempt)
         }
         Event::StreamFrame(event) => format!("F.{}~{}", snake(event.fault), event.bytes),
         Event::CommitHold(event) => format!("H.let_go~{}", event.bytes),
+        Event::PromptCacheBreak(event) => {
+            let (before, then) = (event.previous_cache_read_tokens, event.cache_read_tokens);
+            format!("B.{}#{}~{}({before}>{then})", event.reason.as_str(), event.call_number, event.token_drop)
+        }
+        Event::PromptCacheVolatile(event) => format!("B.volatile#{}", event.call_number),
         Event::ProviderStall(event) => {
             let output = if event.output_started { "(output)" } else { "" };
             format!("S.{}#{}~{}{output}", snake(event.phase), event.stall_count, event.duration.as_millis())
         }
+        Event::Usage(event) => format!("U.{}{}", snake(event.quality), usage_detail(event)),
         other => format!("{other:?}"),
     }
+}
+
+fn usage_detail(event: &UsageEvent) -> String {
+    let shown = |count: Option<u64>| count.map_or_else(|| "?".to_owned(), |count| count.to_string());
+    let tokens = &event.tokens;
+    let cache = format!("+{}/{}", shown(tokens.cache_read), shown(tokens.cache_write));
+    let cost = event.cost_nanodollars.map(|cost| format!("~{cost}")).unwrap_or_default();
+    format!(" {}{cache}>{}{cost}", shown(tokens.input), shown(tokens.output))
 }
 
 fn retry_detail(event: &ProviderRetry) -> String {
@@ -115,6 +142,20 @@ fn circuit_detail(event: &ProviderCircuit) -> String {
         CircuitPhase::Opened => format!("{wait}({}/{})", event.failure_count, event.sample_count),
         CircuitPhase::Reopened => format!("{wait}{}", cause(event.reason, event.status_code)),
         _ => wait,
+    }
+}
+
+fn admission_detail(event: &ProviderAdmission) -> String {
+    let wait = event.wait.as_millis();
+    let scope = if event.scope == AdmissionScope::Global { String::new() } else { snake(event.scope) };
+    match (event.phase, event.reason) {
+        (AdmissionPhase::Admitted, _) | (_, None) => format!("~{wait}"),
+        (AdmissionPhase::Queued, _) if scope.is_empty() => {
+            format!("#{}/{}~{wait}", event.queue_position, event.queue_depth)
+        }
+        (AdmissionPhase::Queued, _) => format!("#{}/{}~{wait}({scope})", event.queue_position, event.queue_depth),
+        (_, Some(reason)) if scope.is_empty() => format!("~{wait}({})", snake(reason)),
+        (_, Some(reason)) => format!("~{wait}({}/{scope})", snake(reason)),
     }
 }
 
@@ -141,7 +182,10 @@ fn snake(name: impl fmt::Debug) -> String {
 mod tests {
     use std::time::Duration;
 
-    use stanchion_core::{FallbackEvent, FrameEvent, FrameFault, ProviderStall, RetryPhase, StallPhase};
+    use stanchion_core::{
+        AdmissionReason, AdmissionResource, FallbackEvent, FrameEvent, FrameFault, ProviderStall, RequestClass,
+        RetryPhase, StallPhase, Usage, UsageQuality,
+    };
 
     use super::*;
 
@@ -169,6 +213,45 @@ mod tests {
             output_started: true,
         };
         Context::emit(Some(&context), || Event::ProviderStall(stall.clone()));
+        let queued = ProviderAdmission {
+            phase: AdmissionPhase::Queued,
+            candidate: None,
+            request_class: RequestClass::Foreground,
+            resource: AdmissionResource::Stream,
+            scope: AdmissionScope::Owner,
+            reason: Some(AdmissionReason::Capacity),
+            queue_position: 2,
+            queue_depth: 5,
+            in_flight: 2,
+            limit: 2,
+            wait: Duration::ZERO,
+            max_wait: Duration::from_secs(180),
+            recovery_remaining: None,
+        };
+        let admitted = ProviderAdmission {
+            phase: AdmissionPhase::Admitted,
+            reason: None,
+            wait: Duration::from_millis(800),
+            ..queued.clone()
+        };
+        let rejected = ProviderAdmission {
+            phase: AdmissionPhase::Rejected,
+            scope: AdmissionScope::Global,
+            reason: Some(AdmissionReason::QueueFull),
+            ..queued.clone()
+        };
+        for event in [queued, admitted, rejected] {
+            Context::emit(Some(&context), || Event::ProviderAdmission(event.clone()));
+        }
+        let usage = UsageEvent {
+            candidate: None,
+            model: None,
+            request_class: RequestClass::Foreground,
+            quality: UsageQuality::Measured,
+            tokens: Usage { input: Some(10), cache_read: Some(900), output: Some(42), ..Usage::default() },
+            cost_nanodollars: Some(907_500),
+        };
+        Context::emit(Some(&context), || Event::Usage(usage.clone()));
         let lines = [
             "R.scheduled#1~500",
             "R.attempt#1",
@@ -176,6 +259,10 @@ mod tests {
             "M.fallback a>b",
             "F.too_large~7",
             "S.detected#1~10000(output)",
+            "A.queued#2/5~0(owner)",
+            "A.admitted~800",
+            "A.rejected~0(queue_full)",
+            "U.measured 10+900/?>42~907500",
         ];
         assert_eq!(events.lines(), lines);
         assert_eq!(events.timed_lines()[..2], ["0 R.scheduled#1~500", "500 R.attempt#1"]);

@@ -25,6 +25,7 @@ mod ollama;
 mod openai_chat;
 mod openai_responses;
 mod scan;
+mod text;
 mod usage;
 
 use std::time::SystemTime;
@@ -75,6 +76,11 @@ pub struct Reading {
     pub finish: Option<FinishReason>,
     /// The usage that it reports; cumulative.
     pub usage: Option<Usage>,
+    /// Whether it is there for the usage alone: a chunk of chat completions that has no choices.
+    pub only_usage: bool,
+    /// About how many bytes of text it holds that the model wrote, reasoning and the arguments of tools included; 0 where
+    /// the frame reports how many tokens the output has.
+    pub text_bytes: usize,
     /// Whether it is the dialect's end marker.
     pub terminal: bool,
     /// The in-band error that it holds.
@@ -90,6 +96,8 @@ impl Reading {
             progress: !matches!(class, C::Comment | C::Control | C::Ping | C::Meta),
             finish: None,
             usage: None,
+            only_usage: false,
+            text_bytes: 0,
             terminal: class == C::Terminal,
             fault: None,
         }
@@ -188,22 +196,23 @@ impl StreamReader {
     /// Reads the data of the next frame, with its SSE event name if it has one.
     pub fn read_data(&mut self, event: Option<&[u8]>, data: &[u8]) -> Reading {
         let reading = match self.scan(event, data) {
-            Some(class) => Reading::of(class),
+            Some(text_bytes) => Reading { text_bytes, ..Reading::of(FrameClass::Output) },
             None => self.parse(event, data),
         };
         self.remember(&reading);
         reading
     }
 
-    /// What a scan can tell for sure: a plain delta with output. `None` sends the frame to the parser.
-    fn scan(&mut self, event: Option<&[u8]>, data: &[u8]) -> Option<FrameClass> {
+    /// What a scan can tell for sure: a plain delta with output, and how many bytes of it. `None` sends the frame to the parser.
+    fn scan(&mut self, event: Option<&[u8]>, data: &[u8]) -> Option<usize> {
         if event == Some(b"error") {
             return None;
         }
         match self.dialect {
             Dialect::OpenAiChat => {
-                self.state.open(openai_chat::scan(data)?);
-                Some(FrameClass::Output)
+                let (choice, text_bytes) = openai_chat::scan(data)?;
+                self.state.open(choice);
+                Some(text_bytes)
             }
             Dialect::OpenAiResponses => openai_responses::scan(data),
             Dialect::AnthropicMessages => anthropic::scan(event, data),
@@ -236,7 +245,7 @@ impl StreamReader {
             let told = self.client_sees_error(event, &value);
             return Reading::fault(failure, told);
         }
-        let reading = match self.dialect {
+        let mut reading = match self.dialect {
             Dialect::OpenAiChat | Dialect::OpenAiEmbeddings => openai_chat::parse(&mut self.state, &value),
             Dialect::OpenAiResponses => openai_responses::parse(&mut self.state, event, &value),
             Dialect::AnthropicMessages => anthropic::parse(&mut self.state, event, &value),
@@ -247,6 +256,9 @@ impl StreamReader {
         // An error object that says nothing is one all the same.
         if reading.class == FrameClass::Unknown && value.get("error").is_some_and(|error| !error.is_null()) {
             return Reading::fault(Failure::new(FailureKind::ServerError).with_phase(Phase::BeforeOutput), false);
+        }
+        if reading.output && reading.usage.is_none_or(|usage| usage.output.is_none()) {
+            reading.text_bytes = text::bytes(&value);
         }
         reading
     }

@@ -33,7 +33,7 @@ use http::{
 };
 use serde::de::IgnoredAny;
 use stanchion_core::{
-    Dialect, Disposition, DispositionRules, Event, Failure, FailureKind, Family, ProviderReply, RetryHint,
+    Dialect, Disposition, DispositionRules, Event, Failure, FailureKind, Family, Phase, ProviderReply, RetryHint,
 };
 
 use self::body::Told;
@@ -60,7 +60,7 @@ pub fn response(dialect: Dialect, failure: &Failure, rules: &DispositionRules) -
     {
         retry_after(dialect, headers, hint.delay());
     }
-    if !may_ask_again(failure.kind()) {
+    if !may_ask_again(failure) {
         headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
     }
     if let Some(id) = failure.request_id().and_then(|id| HeaderValue::from_str(id).ok()) {
@@ -123,11 +123,13 @@ pub fn local_error(dialect: Dialect, status: StatusCode, code: &str, message: &s
 }
 
 /// Whether a failure passes by itself so soon that the client may ask again at once: it never reached a provider.
-fn may_ask_again(kind: FailureKind) -> bool {
-    matches!(
-        kind,
-        FailureKind::QueueFull | FailureKind::QueueTimeout | FailureKind::QueueClosed | FailureKind::CircuitOpen
-    )
+fn may_ask_again(failure: &Failure) -> bool {
+    match failure.kind() {
+        FailureKind::QueueFull | FailureKind::QueueTimeout | FailureKind::QueueClosed => true,
+        // A failure of an attempt that opened the circuit comes as that circuit, too.
+        FailureKind::CircuitOpen => failure.phase() == Phase::Connect,
+        _ => false,
+    }
 }
 
 /// Whether a provider's reply can be given back as it is: it blames the caller, is whole, and is JSON.

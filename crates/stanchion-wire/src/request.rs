@@ -8,6 +8,7 @@
 //! | what a candidate sets of its own into the body | [`with_overrides`] |
 //! | a body into about how many tokens it holds | [`estimate_tokens`] |
 //! | the output limits out of the body | [`without_output_limits`] |
+//! | the breakpoints of a prompt cache out of the body, or made to last | [`with_cache_retention`] |
 //! | the wish for usage into the body of a stream | [`with_usage`] |
 //! | a candidate's base URL into the provider's URI for the call | [`target`] |
 //!
@@ -33,6 +34,7 @@ mod members;
 mod model;
 mod overrides;
 mod peek;
+mod retention;
 mod route;
 mod target;
 mod usage;
@@ -42,6 +44,7 @@ pub use limits::without_output_limits;
 pub use model::replace_model;
 pub use overrides::with_overrides;
 pub use peek::{BadRequest, Peek, peek};
+pub use retention::with_cache_retention;
 pub use route::{Route, route};
 pub use target::{BadTarget, target};
 pub use usage::with_usage;

@@ -15,6 +15,8 @@
 //! | [`stream`] Observe | `stream` | reads the stream once as it passes |
 //! | [`upstream`] | `upstream` | the provider's request, and the pooled transport |
 //!
+//! [`probe`] asks a candidate whether it works.
+//!
 //! ```
 //! use bytes::Bytes;
 //! use http::{Request, Response, StatusCode};
@@ -46,6 +48,8 @@
 //! ```
 
 mod onion;
+#[cfg(feature = "probe")]
+pub mod probe;
 
 pub use onion::Onion;
 #[cfg(all(

@@ -154,6 +154,8 @@ async fn a_directive_beyond_the_budget_is_waited_for_until_the_budget_ends() {
         ["0 R.scheduled#1~30000", "15000 R.waiting#1~30000", "30000 R.exhausted#1(rate_limit/429)!recovery_budget"]
     );
     assert_eq!((outcome.kind(), provider.attempts()), (Some(FailureKind::RecoveryBudget), 1));
+    // What the provider asked for is of use to the caller still.
+    assert_eq!(outcome.failure.unwrap().hint().unwrap().delay(), secs(60));
 }
 
 fn chain(names: &[&'static str]) -> Provider {
@@ -319,7 +321,8 @@ async fn a_prompt_that_is_too_long_is_nobodys_fault_but_its_own() {
     let outcome = Stack::chat(&provider).registry(&registry).ask_inner(&provider).await;
     assert_eq!(trace(&outcome), [""; 0]);
     assert_eq!((outcome.kind(), provider.attempts()), (Some(FailureKind::ContextOverflow), 1));
-    assert!(registry.status().iter().all(|circuit| circuit.sample_count == 0));
+    let counts: Vec<_> = registry.status().iter().map(|circuit| circuit.sample_count).collect();
+    assert_eq!(counts, [0]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -406,7 +409,34 @@ async fn one_deadline_for_all_candidates_and_every_attempt() {
     // 1.5 s at the first, 4 s of backoff at the second, and then the silence, which is cut.
     assert_eq!((outcome.took, outcome.kind()), (secs(30), Some(FailureKind::RecoveryBudget)));
     assert_eq!(trace(&outcome).pop().unwrap(), "30000 R.exhausted#4(server_error/503)!recovery_budget");
+    assert_eq!(outcome.failure.as_ref().unwrap().candidate().map(|name| &**name), Some("b/m"));
     assert_eq!((provider.order(), provider.in_flight()), (["a", "a", "a", "b", "b"].map(str::to_owned).to_vec(), 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_names_the_candidate_that_it_cut() {
+    let provider = Provider::with([("a", vec![down()]), ("b", vec![ending(End::Hang, [role()])])]);
+    let outcome = bounded(&provider, 30).without_circuits().limits(0, 0, 0).ask_inner(&provider).await;
+    assert_eq!(trace(&outcome).pop().unwrap(), "30000 R.exhausted#3(timeout)!recovery_budget");
+    let failure = outcome.failure.unwrap();
+    assert_eq!((failure.candidate().map(|name| &**name), failure.attempts()), (Some("b/m"), 4));
+}
+
+/// What the provider itself said is the better answer, although its circuit opened by it.
+#[tokio::test(start_paused = true)]
+async fn a_candidate_whose_failure_opened_its_circuit_has_answered() {
+    let policy = CircuitPolicy::builder().consecutive(1).build().unwrap();
+    let reset =
+        || Script { before: Some(stanchion_faults::scenario::Before::Reset), repeat: true, ..Script::default() };
+    let provider = Provider::with([("a", vec![down()]), ("b", vec![reset()])]);
+    let outcome = Stack::chat(&provider).circuit(policy.clone()).ask_inner(&provider).await;
+    let failure = outcome.failure.unwrap();
+    assert_eq!((failure.kind(), failure.candidate().map(|name| &**name)), (FailureKind::CircuitOpen, Some("a/m")));
+    // And the client's library is told not to multiply the attempts that were made.
+    let provider = Provider::new([down()]);
+    let outcome = Stack::chat(&provider).circuit(policy).ask(&provider).await;
+    assert_eq!((outcome.status(), outcome.header("x-should-retry")), (Some(503), Some("false")));
+    assert_eq!(outcome.header("retry-after"), Some("10"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -444,9 +474,9 @@ async fn a_failure_that_is_none_of_a_providers_leaves_its_circuit_alone() {
         }
         assert_eq!(provider.attempts(), 10);
     }
-    let open = CircuitPolicy::default();
-    assert!(!open.is_off());
-    assert!(registry.status().iter().all(|circuit| circuit.failure_count == 0));
+    let status = registry.status();
+    assert_eq!(status.len(), 1);
+    assert_eq!((status[0].failure_count, status[0].sample_count), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -24,6 +24,12 @@ pub enum HintSource {
     /// No provider's word: our own circuit, which is open for so long.
     #[serde(skip_deserializing)]
     Circuit,
+    /// No provider's word: our own admission queue, which empties at such a rate.
+    #[serde(skip_deserializing)]
+    Admission,
+    /// No provider's word: our own pool of credentials, the first of which is ready again then.
+    #[serde(skip_deserializing)]
+    Credentials,
 }
 
 impl HintSource {
@@ -49,6 +55,8 @@ impl HintSource {
             Self::ResetsAt => "resets_at",
             Self::Text => "text",
             Self::Circuit => "circuit",
+            Self::Admission => "admission",
+            Self::Credentials => "credentials",
         }
     }
 }
@@ -63,7 +71,7 @@ impl fmt::Display for HintSource {
 ///
 /// Prose is off by default because it is a guess: a message may quote the caller's own input.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct HintSources(u8);
+pub struct HintSources(u16);
 
 impl HintSources {
     /// No source: the provider's word is ignored.
@@ -88,18 +96,18 @@ impl HintSources {
     /// These and `source`.
     #[must_use]
     pub const fn with(self, source: HintSource) -> Self {
-        Self(self.0 | 1 << source as u8)
+        Self(self.0 | 1 << source as u16)
     }
 
     /// These without `source`.
     #[must_use]
     pub const fn without(self, source: HintSource) -> Self {
-        Self(self.0 & !(1 << source as u8))
+        Self(self.0 & !(1 << source as u16))
     }
 
     /// Whether `source` is one of these.
     pub const fn contains(self, source: HintSource) -> bool {
-        self.0 & 1 << source as u8 != 0
+        self.0 & 1 << source as u16 != 0
     }
 }
 
@@ -142,7 +150,9 @@ mod tests {
 
     #[test]
     fn names_agree_with_serde() {
-        for source in HintSource::ALL {
+        for source in
+            HintSource::ALL.into_iter().chain([HintSource::Circuit, HintSource::Admission, HintSource::Credentials])
+        {
             assert_eq!(serde_json::to_value(source).unwrap(), source.as_str());
             assert_eq!(source.to_string(), source.as_str());
         }

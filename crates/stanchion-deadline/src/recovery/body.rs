@@ -1,13 +1,15 @@
 use std::{
     fmt,
     pin::Pin,
+    sync::Arc,
     task::{self, Poll},
     time::Duration,
 };
 
+use http::Extensions;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
-use stanchion_core::{Context, Failure, FailureKind, Phase, RecoveryBudget, StreamRecord};
+use stanchion_core::{Context, Failure, FailureKind, Phase, RecoveryBudget, Selected, StreamRecord};
 use tokio::time::Instant;
 
 use super::alarm::Alarm;
@@ -30,17 +32,14 @@ pub(super) struct Cut {
     limit: Duration,
     attempts: u32,
     record: Option<StreamRecord>,
+    candidate: Option<Arc<str>>,
 }
 
 impl Cut {
-    pub(super) fn new(
-        at: Instant,
-        budget: &RecoveryBudget,
-        context: Option<&Context>,
-        record: Option<&StreamRecord>,
-    ) -> Self {
+    pub(super) fn new(at: Instant, budget: &RecoveryBudget, context: Option<&Context>, reply: &Extensions) -> Self {
+        let candidate = reply.get::<Selected>().map(|selected| selected.candidate.name().clone());
         let attempts = context.map_or(0, Context::attempts);
-        Self { alarm: Alarm::new(at), limit: budget.budget(), attempts, record: record.cloned() }
+        Self { alarm: Alarm::new(at), limit: budget.budget(), attempts, record: reply.get().cloned(), candidate }
     }
 
     /// Whether the reply is whole, or has told its own error: nothing that matters can follow.
@@ -51,10 +50,14 @@ impl Cut {
 
     /// No event: the client is told in the reply itself.
     fn failure(&self) -> Failure {
-        Failure::new(FailureKind::RecoveryBudget)
+        let failure = Failure::new(FailureKind::RecoveryBudget)
             .with_phase(Phase::AfterOutput)
             .with_limit(self.limit)
-            .with_attempts(self.attempts)
+            .with_attempts(self.attempts);
+        match &self.candidate {
+            Some(name) => failure.with_candidate(name.clone()),
+            None => failure,
+        }
     }
 }
 

@@ -53,8 +53,8 @@ where
             match inner.poll(cx) {
                 Poll::Ready(Ok(response)) => {
                     *this.alarm = None;
-                    let record = response.extensions().get();
-                    let cut = budget.deadline().map(|at| Cut::new(at, budget, this.context.as_ref(), record));
+                    let reply = response.extensions();
+                    let cut = budget.deadline().map(|at| Cut::new(at, budget, this.context.as_ref(), reply));
                     return Poll::Ready(Ok(response.map(|body| RecoveryBody::new(body, cut))));
                 }
                 Poll::Ready(Err(error)) => {

@@ -111,11 +111,14 @@ impl Service<Request<()>> for Scripted {
                     Act::Retries => {
                         let Some(budget) = budget else { return Err(Failure::new(FailureKind::ServerError)) };
                         budget.start(Instant::now());
-                        budget.remember(&ProviderRetry {
-                            attempt: 1,
-                            candidate: Some("a/x".into()),
-                            ..ProviderRetry::new(RetryPhase::Scheduled, RetryReason::ServerError)
-                        });
+                        budget.remember(
+                            &ProviderRetry {
+                                attempt: 1,
+                                candidate: Some("a/x".into()),
+                                ..ProviderRetry::new(RetryPhase::Scheduled, RetryReason::ServerError)
+                            },
+                            None,
+                        );
                     }
                     Act::Fails(kind) => return Err(Failure::new(kind).with_phase(Phase::BeforeOutput)),
                     Act::Ends => return Err(budget.unwrap().end(context.as_ref(), Instant::now())),

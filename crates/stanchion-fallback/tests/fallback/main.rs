@@ -23,7 +23,9 @@ type Req = Request<Full<Bytes>>;
 type Reply = Result<(), Failure>;
 
 fn failure(kind: FailureKind) -> Failure {
-    Failure::new(kind).with_phase(Phase::BeforeOutput)
+    // A circuit turns away who has not come through to the provider.
+    let phase = if kind == FailureKind::CircuitOpen { Phase::Connect } else { Phase::BeforeOutput };
+    Failure::new(kind).with_phase(phase)
 }
 
 fn status(kind: FailureKind, status: u16) -> Failure {

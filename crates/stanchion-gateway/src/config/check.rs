@@ -4,7 +4,7 @@ use std::{net::SocketAddr, ops::Range};
 
 use http::{HeaderName, HeaderValue};
 use stanchion::{
-    core::{Candidate, Candidates, DispositionRules, RequestClass, Secret},
+    core::{Candidate, Candidates, DispositionRules, Family, RequestClass, Secret},
     fallback::OnOverflow,
     stream::{CommitLayer, CommitWindow, Malformed},
     wire::frame::FrameDecoder,
@@ -140,6 +140,7 @@ impl Checker<'_> {
         Config {
             listen,
             max_request_bytes: self.size(file.server.max_request_bytes.as_ref(), MAX_REQUEST_BYTES),
+            identity_headers: file.server.identity_headers.unwrap_or(true),
             client_keys,
             models,
         }
@@ -268,7 +269,12 @@ impl Checker<'_> {
                 ),
             }
         }
-        candidate = candidate.with_repair_of_opaque_rejections(provider.repair_opaque_400);
+        if let Some(repair) = provider.repair_opaque_400.as_ref().filter(|repair| *repair.get_ref()) {
+            if provider.dialect == Family::Anthropic {
+                self.complain(repair.span(), "requests in this dialect must have max_tokens: nothing can be taken out");
+            }
+            candidate = candidate.with_repair_of_opaque_rejections(true);
+        }
         (self.complaints.len() == before).then_some(candidate)
     }
 

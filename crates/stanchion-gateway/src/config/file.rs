@@ -31,6 +31,7 @@ pub(super) struct File {
 pub(super) struct Server {
     pub(super) listen: Option<Spanned<String>>,
     pub(super) max_request_bytes: Option<Spanned<Bytes>>,
+    pub(super) identity_headers: Option<bool>,
 }
 
 /// A secret in one of three places.
@@ -53,7 +54,7 @@ pub(super) struct Provider {
     #[serde(default)]
     pub(super) headers: BTreeMap<String, Spanned<String>>,
     #[serde(default)]
-    pub(super) repair_opaque_400: bool,
+    pub(super) repair_opaque_400: Option<Spanned<bool>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -151,11 +152,13 @@ pub(super) enum Scope {
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub(super) enum CapStage {
-    BeforeAndAfterJitter,
-    BeforeJitter,
-    AfterJitter,
+    #[serde(rename = "before_and_after_jitter")]
+    Both,
+    #[serde(rename = "before_jitter")]
+    Before,
+    #[serde(rename = "after_jitter")]
+    After,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]

@@ -70,6 +70,9 @@ impl Checker<'_> {
     }
 
     pub(super) fn retry(&mut self, own: &file::Retry, defaults: &file::Retry, rules: DispositionRules) -> RetryPolicy {
+        // A preset that a model names is whole: the defaults were set for another policy.
+        let none = file::Retry::default();
+        let defaults = if own.preset.is_some() { &none } else { defaults };
         let mut retry = match picked(&own.preset, &defaults.preset) {
             None => RetryPolicy::builder(),
             Some(name) => match Preset::parse(name.get_ref()) {
@@ -112,9 +115,9 @@ impl Checker<'_> {
         }
         if let Some(stage) = own.cap_stage.or(defaults.cap_stage) {
             retry = retry.cap_stage(match stage {
-                file::CapStage::BeforeAndAfterJitter => CapStage::BeforeAndAfterJitter,
-                file::CapStage::BeforeJitter => CapStage::BeforeJitter,
-                file::CapStage::AfterJitter => CapStage::AfterJitter,
+                file::CapStage::Both => CapStage::BeforeAndAfterJitter,
+                file::CapStage::Before => CapStage::BeforeJitter,
+                file::CapStage::After => CapStage::AfterJitter,
             });
         }
         if let Some(hint_cap) = hint_cap {
@@ -147,7 +150,10 @@ impl Checker<'_> {
         }
         retry.build().unwrap_or_else(|error| {
             let (span, value) = match error.setting() {
-                "base" => place(base.or(cap)),
+                "base" => match base {
+                    Some(_) => place(base),
+                    None => (cap.map_or(0..0, Spanned::span), "the policy's own, longer than this `cap`".to_owned()),
+                },
                 "hint_cap" => place(hint_cap),
                 "hint_pad" => place(hint_pad),
                 "factor" => place_of(factor),

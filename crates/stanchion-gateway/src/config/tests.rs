@@ -510,3 +510,19 @@ fn a_chain_is_a_policy_of_circuits() {
     let own = model("[models.m.fallback]\nmode = \"chain\"\n[models.m.circuit]\nconsecutive = 5").circuit;
     assert_eq!(own, chain.consecutive(5).build().unwrap());
 }
+
+#[test]
+fn a_models_own_preset_leaves_the_defaults_out() {
+    let text =
+        "[defaults.retry]\nmax_retries = 1\nbase = \"10ms\"\n[models.m.retry]\npreset = \"ladder\"\nhint_pad = \"2s\"";
+    let expected = RetryPolicy::preset(Preset::Ladder).hint_pad(Duration::from_secs(2)).build().unwrap();
+    assert_eq!(model(text).retry, expected);
+}
+
+#[test]
+fn what_cannot_be_repaired_is_told() {
+    let text = with("").replace("dialect = \"ollama\"", "dialect = \"anthropic\"\nrepair_opaque_400 = true");
+    let error = parse(&text).map(drop).unwrap_err().to_string();
+    assert!(error.contains("providers.p.repair_opaque_400: requests in this dialect must have max_tokens"), "{error}");
+    assert!(!parse(&with("[server]\nidentity_headers = false")).unwrap().identity_headers);
+}

@@ -72,7 +72,7 @@ fn presets_have_names_and_all_of_them_are_whole() {
 #[test]
 fn attempts_are_one_more_than_retries() {
     for (attempts, retries) in [(0, 0), (1, 0), (2, 1), (13, 12)] {
-        assert_eq!(RetryPolicy::builder().max_attempts(attempts).build().unwrap().max_retries(), retries);
+        assert_eq!(RetryPolicy::builder().total_attempts(attempts).build().unwrap().max_retries(), retries);
     }
 }
 

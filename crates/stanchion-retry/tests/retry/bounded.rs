@@ -224,3 +224,48 @@ async fn what_never_reached_the_candidate_costs_no_attempt() {
     play(standard(), context.clone(), [Err(failure(FailureKind::InvalidRequest))]).await.failure();
     assert_eq!(context.recovery().unwrap().attempts(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn one_context_for_two_calls_at_once_is_no_panic() {
+    // The attempt that the other call gives back comes too late for this one's request.
+    let context =
+        Events::new().context_builder().recovery(RecoveryBudget::new(RecoveryBudget::DEFAULT).with_attempts(1)).build();
+    let (mut service, mut handle) = tower_test::mock::spawn_layer(standard());
+    let mut calls = Vec::new();
+    for _ in 0..2 {
+        std::future::poll_fn(|_| service.poll_ready()).await.unwrap();
+        let request = request_for(context.clone(), candidate("a", false));
+        calls.push(tokio::spawn(service.call(request)));
+    }
+    let upstream = async {
+        let (_, first): (super::Req, tower_test::mock::SendResponse<http::Response<()>>) =
+            handle.next_request().await.unwrap();
+        let (_, second) = handle.next_request().await.unwrap();
+        first.send_error(failure(FailureKind::QueueFull));
+        tokio::time::sleep(ms(1)).await;
+        second.send_error(status(FailureKind::Overloaded, 503));
+    };
+    upstream.await;
+    let kinds: Vec<_> = {
+        let mut kinds = Vec::new();
+        for call in calls {
+            kinds.push(call.await.expect("no panic").unwrap_err().kind());
+        }
+        kinds
+    };
+    assert_eq!(kinds, [FailureKind::QueueFull, FailureKind::Overloaded]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_attempt_is_made_at_the_last_instant() {
+    // The gate opens with the budget's end.
+    let events = Events::new();
+    let context = bounded(&events, SECONDS_30);
+    let gate = std::sync::Arc::new(super::circuit::Gate::default());
+    let circuit = super::circuit::open(&gate, SECONDS_30);
+    let request = request_for(context, candidate("a", true));
+    let outcome = play_request(standard(), request, [super::circuit::turned_away(&circuit)]).await;
+    assert_eq!((outcome.took, outcome.at.len()), (SECONDS_30, 1));
+    assert_eq!(outcome.failure().kind(), FailureKind::RecoveryBudget);
+    assert_eq!(gate.turns(), 0, "the turn is passed on");
+}

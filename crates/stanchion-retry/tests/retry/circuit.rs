@@ -20,11 +20,18 @@ use super::{Reply, candidate, failure, ms, play, play_request, play_seeing, requ
 
 /// A circuit as a layer within would have it: open until an instant, and then one turn after the other.
 #[derive(Default)]
-struct Gate {
+pub(crate) struct Gate {
     until: Mutex<Option<Instant>>,
     early: Notify,
     waiting: AtomicUsize,
     turns: Arc<AtomicUsize>,
+}
+
+impl Gate {
+    /// How many turns are out.
+    pub(crate) fn turns(&self) -> usize {
+        self.turns.load(Ordering::SeqCst)
+    }
 }
 
 struct Counted(Arc<AtomicUsize>);
@@ -60,7 +67,7 @@ impl CircuitGate for Gate {
 }
 
 /// A circuit that opens for so long, from now.
-fn open(gate: &Arc<Gate>, open_for: Duration) -> Arc<OpenCircuit> {
+pub(crate) fn open(gate: &Arc<Gate>, open_for: Duration) -> Arc<OpenCircuit> {
     let next_probe = Instant::now() + open_for;
     *gate.until.lock().unwrap() = Some(next_probe);
     Arc::new(OpenCircuit {
@@ -75,7 +82,7 @@ fn open(gate: &Arc<Gate>, open_for: Duration) -> Arc<OpenCircuit> {
     })
 }
 
-fn turned_away(circuit: &Arc<OpenCircuit>) -> Reply {
+pub(crate) fn turned_away(circuit: &Arc<OpenCircuit>) -> Reply {
     Err(circuit.refuse(Instant::now()))
 }
 
@@ -140,6 +147,7 @@ async fn a_failure_that_opens_the_circuit_ends_the_call_where_nobody_waits() {
     let replies = [Err(status(FailureKind::Overloaded, 503)), opening(&open(&gate, TEN))];
     let failure = play(standard(), events.context(), replies).await.failure();
     assert_eq!((failure.kind(), failure.attempts()), (FailureKind::CircuitOpen, 2));
+    assert_eq!(failure.phase(), stanchion_core::Phase::BeforeOutput, "the provider was asked");
     let cause = std::error::Error::source(&failure).and_then(|source| source.downcast_ref::<Failure>()).unwrap();
     assert_eq!(cause.kind(), FailureKind::Overloaded);
     // Half a second has passed since it was made.

@@ -86,3 +86,11 @@ async fn a_hint_outweighs_at_once() {
     let replies = [Err(hinted(FailureKind::Unprocessed, 503, ms(700))), Ok(())];
     assert_eq!(play(retries(2), Context::default(), replies).await.at, [0, 700]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_hint_that_only_the_policy_reads_leaves_with_the_failure() {
+    let policy = RetryPolicy::builder().hints([HintSource::Text]).build().unwrap();
+    let told = failure(FailureKind::RateLimited).with_message("Please try again in 90s.");
+    let failure = play(RetryLayer::new(policy), Context::default(), [Err(told)]).await.failure();
+    assert_eq!(failure.hint().map(RetryHint::delay), Some(Duration::from_secs(90)));
+}

@@ -109,3 +109,27 @@ async fn it_starts_no_recovery() {
     play_seeing(retries(2), request, [Err(refusal(400, "")), Ok(())], |_| {}).await;
     assert_eq!(context.recovery().unwrap().deadline(), None);
 }
+
+#[tokio::test(start_paused = true)]
+async fn it_costs_none_of_the_attempts_that_are_shared() {
+    let events = Events::new();
+    let context =
+        events.context_builder().recovery(RecoveryBudget::new(RecoveryBudget::DEFAULT).with_attempts(1)).build();
+    let request = request_for(context.clone(), repairing(true));
+    let replies = [Err(refusal(400, "")), Err(status(FailureKind::Overloaded, 503)), Ok(())];
+    play_seeing(super::standard(), request, replies, |_| {}).await;
+    assert_eq!(events.timed_lines(), ["0 R.scheduled#1~500", "500 R.attempt#1", "500 R.recovered#1"]);
+    assert_eq!(context.recovery().unwrap().attempts(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_of_the_candidates_own_can_be_taken_out_and_one_that_must_be_there_cannot() {
+    let plain = || Candidate::new("a", Family::OpenAi, "http://x").with_repair_of_opaque_rejections(true);
+    let anthropic = Candidate::new("a", Family::Anthropic, "http://x").with_repair_of_opaque_rejections(true);
+    for (candidate, attempts) in [(plain(), 1), (plain().with_max_output_tokens(9), 2), (anthropic, 1)] {
+        let mut request = request_for(Events::new().context(), Selected::only(candidate));
+        request.extensions_mut().insert(Call::new(Dialect::OpenAiChat, true).with_output_limit(false));
+        let replies = (0..attempts).map(|_| Err(refusal(400, "")));
+        assert_eq!(play_seeing(retries(2), request, replies, |_| {}).await.at.len(), attempts);
+    }
+}

@@ -106,3 +106,21 @@ async fn a_silent_provider_is_asked_again_where_the_policy_says_so() {
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_another_candidate_was_retried_refunds_nothing_here() {
+    let budget = stanchion_retry::RetryBudget::builder().capacity(1).refund(0.0).per_second(0.0).build().unwrap();
+    let layer = layer(RetryPolicy::builder().max_retries(2).scope(Scope::Request)).with_budget(budget.clone());
+    let context = Context::default();
+    let (a, b) = (candidate("a", false), candidate("b", true));
+    assert!(budget.withdraw(Some(&b.candidate), tokio::time::Instant::now()));
+    let outcome = play_request(
+        layer.clone(),
+        request_for(context.clone(), a),
+        [down(), Err(failure(FailureKind::InvalidRequest))],
+    )
+    .await;
+    assert_eq!(outcome.at, [0, 500]);
+    play_request(layer, request_for(context, b.clone()), [Ok(())]).await;
+    assert!(!budget.withdraw(Some(&b.candidate), tokio::time::Instant::now()), "nothing came back");
+}

@@ -20,13 +20,20 @@ pin_project! {
         inner: F,
         settings: Settings,
         call: Option<(Dialect, bool)>,
+        hides_usage: bool,
         context: Option<Context>,
     }
 }
 
 impl<F> ObserveFuture<F> {
-    pub(super) fn new(inner: F, settings: Settings, call: Option<(Dialect, bool)>, context: Option<Context>) -> Self {
-        Self { inner, settings, call, context }
+    pub(super) fn new(
+        inner: F,
+        settings: Settings,
+        call: Option<(Dialect, bool)>,
+        hides_usage: bool,
+        context: Option<Context>,
+    ) -> Self {
+        Self { inner, settings, call, hides_usage, context }
     }
 }
 
@@ -52,7 +59,10 @@ where
             // Frames may be dropped, and an error may follow the last one.
             parts.headers.remove(CONTENT_LENGTH);
         }
-        let reply = Reply::new(dialect, stream, &parts.headers, *this.settings, recorder, this.context.take());
+        let mut reply = Reply::new(dialect, stream, &parts.headers, *this.settings, recorder, this.context.take());
+        if *this.hides_usage {
+            reply.hide_usage();
+        }
         Poll::Ready(Ok(Response::from_parts(parts, ObserveBody::read(body, reply))))
     }
 }

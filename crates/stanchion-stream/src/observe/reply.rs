@@ -31,6 +31,8 @@ pub(super) struct Reply {
     context: Option<Context>,
     form: Form,
     output: bool,
+    /// Whether frames that are there for the usage alone are for us and not for the client.
+    hides_usage: bool,
     fault: Option<Failure>,
 }
 
@@ -65,14 +67,24 @@ impl Reply {
             context,
             form: Form::Unknown(BytesMut::new()),
             output: false,
+            hides_usage: false,
             fault: None,
         }
+    }
+
+    /// Frames that are there for the usage alone are not passed on.
+    pub(super) fn hide_usage(&mut self) {
+        self.hides_usage = true;
     }
 
     /// Takes the next piece of the body.
     pub(super) fn push(&mut self, chunk: Bytes) {
         match &mut self.form {
-            Form::Open(next) => *next = Some(chunk),
+            Form::Open(next) => {
+                // Nobody reads it: the document's own syntax is a small part of it.
+                self.recorder.text(chunk.len());
+                *next = Some(chunk);
+            }
             Form::Document(held) => {
                 held.extend_from_slice(&chunk);
                 self.bound_document();
@@ -120,6 +132,7 @@ impl Reply {
             && held.len() > self.settings.max_document
         {
             let bytes = held.len() as u64;
+            self.recorder.text(held.len());
             self.form = Form::Open(Some(held.split().freeze()));
             self.output();
             Context::emit(self.context.as_ref(), || Event::CommitHold(HoldEvent { bytes }));
@@ -135,7 +148,16 @@ impl Reply {
 
     fn read_frames(&mut self) {
         // Borrowed apart, so that a frame can lie in the decoder while everything else changes.
-        let Self { form: Form::Frames { decoder, reader }, recorder, context, settings, output, fault, .. } = self
+        let Self {
+            form: Form::Frames { decoder, reader },
+            recorder,
+            context,
+            settings,
+            output,
+            hides_usage,
+            fault,
+            ..
+        } = self
         else {
             return;
         };
@@ -158,8 +180,9 @@ impl Reply {
                 continue;
             };
             recorder.count(1, u64::from(reading.progress));
+            let hidden = *hides_usage && reading.only_usage;
             let (keep, failure) = take_note(reading, recorder, output, &frame);
-            if !keep {
+            if hidden || !keep {
                 decoder.drop_last();
             }
             if let Some(failure) = failure {
@@ -222,6 +245,7 @@ impl Reply {
                 if let Some(usage) = &reading.usage {
                     self.recorder.usage(usage);
                 }
+                self.recorder.text(reading.text_bytes);
                 match reading.fault {
                     Some(fault) => self.fault = Some(fault.failure),
                     None => {
@@ -243,9 +267,10 @@ impl Reply {
                         if is_whole_tail(&frame) {
                             let reading = reader.read(&frame);
                             self.recorder.count(1, u64::from(reading.progress));
+                            let hidden = self.hides_usage && reading.only_usage;
                             let (keep, failure) = take_note(reading, &mut self.recorder, &mut self.output, &frame);
                             self.fault = failure;
-                            keep
+                            keep && !hidden
                         } else {
                             false
                         }
@@ -353,6 +378,7 @@ fn take_note(
     if let Some(usage) = &reading.usage {
         recorder.usage(usage);
     }
+    recorder.text(reading.text_bytes);
     if reading.output && !*output {
         *output = true;
         recorder.output();

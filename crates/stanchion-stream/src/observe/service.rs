@@ -1,7 +1,7 @@
 use std::task::{Context as TaskContext, Poll};
 
 use http::{Request, Response};
-use stanchion_core::{Call, Context, Failure};
+use stanchion_core::{Call, Context, Failure, HidesUsage};
 use tower_service::Service;
 
 use super::{ObserveBody, ObserveFuture, ObserveLayer};
@@ -10,6 +10,9 @@ use super::{ObserveBody, ObserveFuture, ObserveLayer};
 ///
 /// It needs the [`Call`] in the request's extensions to know the dialect. Without one, for replies with an error status, and for those in a
 /// content coding that was not taken off within, the body passes unread and there is no record.
+///
+/// A [`HidesUsage`] in the request's extensions says that the client did not ask for the usage that the provider sends: a chunk of chat
+/// completions that has no choices and is there for the usage alone is read and not passed on.
 #[derive(Debug, Clone)]
 pub struct Observe<S> {
     inner: S,
@@ -55,7 +58,8 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let call = request.extensions().get::<Call>().map(|call| (call.dialect, call.stream));
+        let hides_usage = request.extensions().get::<HidesUsage>().is_some();
         let context = Context::of(&request).cloned();
-        ObserveFuture::new(self.inner.call(request), self.layer.settings, call, context)
+        ObserveFuture::new(self.inner.call(request), self.layer.settings, call, hides_usage, context)
     }
 }

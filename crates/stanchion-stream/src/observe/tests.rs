@@ -5,7 +5,9 @@ use http::{Request, Response};
 use http_body::Body;
 use http_body_util::BodyExt;
 use proptest::prelude::*;
-use stanchion_core::{Call, Dialect, Ending, Failure, FailureKind, FinishReason, Framing, Phase, StreamRecord};
+use stanchion_core::{
+    Call, Dialect, Ending, Failure, FailureKind, FinishReason, Framing, HidesUsage, Phase, StreamRecord,
+};
 use stanchion_testkit::{Events, ScriptedBody, Step, request_in};
 use tower::{Service, ServiceExt, service_fn};
 use tower_layer::Layer;
@@ -411,6 +413,66 @@ async fn the_contract_of_every_layer() {
 }
 
 /// Frames that streams are made of, in an order in which they may come.
+/// Reads a chat stream whose client did not ask for the usage.
+async fn without_usage(chunks: &[&str]) -> (String, StreamRecord) {
+    let mut body = Some(ScriptedBody::frames(chunks.iter().map(ToString::to_string)));
+    let service = service_fn(move |_: Request<()>| {
+        let reply = Response::builder().header("content-type", "text/event-stream").body(body.take().unwrap()).unwrap();
+        std::future::ready(Ok::<_, Failure>(reply))
+    });
+    let mut request = Request::new(());
+    request.extensions_mut().insert(chat());
+    request.extensions_mut().insert(HidesUsage);
+    let (parts, body) = ObserveLayer::new().layer(service).oneshot(request).await.unwrap().into_parts();
+    let (bytes, failure) = drain(body).await;
+    assert!(failure.is_none(), "{failure:?}");
+    (String::from_utf8(bytes).unwrap(), parts.extensions.get().cloned().unwrap())
+}
+
+const USAGE: &str = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":4}}\n\n";
+
+#[tokio::test(start_paused = true)]
+async fn usage_that_the_client_did_not_ask_for_is_read_and_not_passed_on() {
+    let counts = |record: &StreamRecord| (record.usage().input, record.usage().output);
+    let whole = [ROLE, TEXT, STOP, USAGE, DONE];
+    let expected = [ROLE, TEXT, STOP, DONE].concat();
+    // However it is cut, and also in one piece.
+    let stream = whole.concat();
+    for chunks in (0..=stream.len()).map(|at| [&stream[..at], &stream[at..]]) {
+        let chunks: Vec<_> = chunks.into_iter().filter(|chunk| !chunk.is_empty()).collect();
+        let (bytes, record) = without_usage(&chunks).await;
+        assert_eq!((bytes.as_str(), counts(&record)), (expected.as_str(), (Some(9), Some(4))));
+        assert_eq!((record.ending(), record.text_bytes()), (Some(Ending::Complete), 5));
+    }
+    // Without the blank line at its end, too.
+    let (bytes, record) = without_usage(&[ROLE, TEXT, STOP, USAGE.trim_end()]).await;
+    assert_eq!((bytes, counts(&record)), ([ROLE, TEXT, STOP].concat(), (Some(9), Some(4))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn frames_that_hold_more_than_the_usage_are_passed_on() {
+    let with_finish = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":9}}\n\n";
+    let with_text =
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"!\"}}],\"usage\":{\"prompt_tokens\":9}}\n\n";
+    let with_role =
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\"}}],\"usage\":{\"prompt_tokens\":9}}\n\n";
+    let moderated = "data: {\"choices\":[],\"moderation\":{\"flagged\":false},\"usage\":{\"prompt_tokens\":9}}\n\n";
+    for chunks in [
+        // A provider that does not send the frame.
+        [ROLE, TEXT, TEXT, STOP, DONE],
+        [with_role, TEXT, TEXT, STOP, DONE],
+        [ROLE, TEXT, with_text, with_finish, DONE],
+        [ROLE, TEXT, STOP, moderated, DONE],
+        [ROLE, TEXT, STOP, "data: {\"choices\":[],\"usage\":null}\n\n", DONE],
+        [ROLE, TEXT, ": usage\n\n", STOP, DONE],
+    ] {
+        assert_eq!(without_usage(&chunks).await.0, chunks.concat());
+    }
+    // And without the mark nothing is left out.
+    let seen = see(ObserveLayer::new(), chat(), "text/event-stream", &[ROLE, TEXT, STOP, USAGE, DONE], None).await;
+    assert_eq!(seen.bytes, [ROLE, TEXT, STOP, USAGE, DONE].concat());
+}
+
 fn whole_stream() -> impl Strategy<Value = String> {
     let before = prop::sample::select(vec![ROLE, ": keep-alive\n\n", "data: {\"choices\":[]}\r\n\r\n", "retry: 1\n\n"]);
     let within = prop::sample::select(vec![

@@ -5,8 +5,8 @@ use stanchion_core::{Dialect, FinishReason};
 
 use super::{FrameClass, Reading, State, finish_fault, is_filled, scan::Cursor, usage};
 
-/// Knows a content delta with something in it.
-pub(super) fn scan(event: Option<&[u8]>, data: &[u8]) -> Option<FrameClass> {
+/// Knows a content delta with something in it: how many bytes of text.
+pub(super) fn scan(event: Option<&[u8]>, data: &[u8]) -> Option<usize> {
     if event.is_some_and(|name| name != b"content_block_delta") || data.last() != Some(&b'}') {
         return None;
     }
@@ -36,12 +36,13 @@ pub(super) fn scan(event: Option<&[u8]>, data: &[u8]) -> Option<FrameClass> {
         _ => return None,
     };
     cursor.eat(b",")?;
-    if cursor.key()? != text || cursor.string()?.0.is_empty() {
+    if cursor.key()? != text {
         return None;
     }
+    let length = cursor.string()?.0.len();
     cursor.eat(b"}")?;
     cursor.eat(b"}")?;
-    (cursor.at() == data.len()).then_some(FrameClass::Output)
+    (length > 0 && cursor.at() == data.len()).then_some(length)
 }
 
 fn member(cursor: &mut Cursor<'_>, key: &[u8], value: &[u8]) -> Option<()> {

@@ -7,7 +7,7 @@ use stanchion_core::{Dialect, Failure, FailureKind, FinishReason, Phase};
 
 use super::{
     FrameClass, Reading, anthropic, finish_fault, gemini, has_error, is_filled, ollama, openai_chat, openai_responses,
-    parse_leniently, usage,
+    parse_leniently, text, usage,
 };
 use crate::error;
 
@@ -49,6 +49,9 @@ pub fn read_document(dialect: Dialect, document: &[u8]) -> Reading {
             Reply::Some
         }
     };
+    if reading.usage.is_none_or(|usage| usage.output.is_none()) {
+        reading.text_bytes = text::bytes(&value);
+    }
     match reply {
         Reply::Some => reading.raise(FrameClass::Output),
         Reply::Empty => return Reading { usage: reading.usage, ..fault(FailureKind::EmptyReply) },

@@ -5,26 +5,26 @@ use stanchion_core::FinishReason;
 
 use super::{FrameClass, Reading, State, is_filled, scan::Cursor, usage};
 
-/// Knows a line that is not the last, has text, and has nothing but plain members.
-pub(super) fn scan(line: &[u8]) -> Option<FrameClass> {
+/// Knows a line that is not the last, has text, and has nothing but plain members: how many bytes of text.
+pub(super) fn scan(line: &[u8]) -> Option<usize> {
     let mut cursor = Cursor::new(line, 0);
-    let mut output = false;
+    let mut output = 0;
     cursor.eat(b"{")?;
     loop {
         match cursor.key()? {
             b"model" | b"created_at" => {
                 cursor.string()?;
             }
-            b"response" | b"thinking" => output |= !cursor.string()?.0.is_empty(),
+            b"response" | b"thinking" => output += cursor.string()?.0.len(),
             b"done" => cursor.eat(b"false")?,
             b"message" => {
                 cursor.eat(b"{")?;
                 loop {
                     let key = cursor.key()?;
-                    let filled = !cursor.string()?.0.is_empty();
+                    let length = cursor.string()?.0.len();
                     match key {
                         b"role" => {}
-                        b"content" | b"thinking" => output |= filled,
+                        b"content" | b"thinking" => output += length,
                         _ => return None,
                     }
                     if cursor.eat(b",").is_none() {
@@ -40,7 +40,7 @@ pub(super) fn scan(line: &[u8]) -> Option<FrameClass> {
         }
     }
     cursor.eat(b"}")?;
-    (output && cursor.at() == line.len()).then_some(FrameClass::Output)
+    (output > 0 && cursor.at() == line.len()).then_some(output)
 }
 
 pub(super) fn parse(state: &mut State, line: &Value) -> Reading {

@@ -16,8 +16,8 @@ static GROQ: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"x_groq\"
 static INDEX: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"index\""));
 
 /// Knows a chunk of one choice whose delta has text or a piece of a tool call and that says nothing else: no error, no finish, no
-/// usage. Says which choice it is.
-pub(super) fn scan(data: &[u8]) -> Option<u64> {
+/// usage. Says which choice it is, and how many bytes of text it has.
+pub(super) fn scan(data: &[u8]) -> Option<(u64, usize)> {
     if data.first() != Some(&b'{') || data.last() != Some(&b'}') {
         return None;
     }
@@ -25,18 +25,20 @@ pub(super) fn scan(data: &[u8]) -> Option<u64> {
     let mut cursor = Cursor::new(data, delta + DELTA.needle().len());
     cursor.eat(b":")?;
     cursor.eat(b"{")?;
-    let (output_from, output_to) = loop {
+    let (output_from, output_to, length) = loop {
         let key = cursor.key()?;
         let mut ahead = cursor;
-        let filled = match key {
+        let length = match key {
             b"tool_calls" => tool_call(&mut ahead)?,
-            b"role" | b"content" | b"reasoning_content" | b"reasoning" | b"refusal" => {
-                text(&mut ahead)? && key != b"role"
+            b"content" | b"reasoning_content" | b"reasoning" | b"refusal" => text(&mut ahead)?,
+            b"role" => {
+                text(&mut ahead)?;
+                0
             }
             _ => return None,
         };
-        if filled {
-            break (cursor.at(), ahead.at());
+        if length > 0 {
+            break (cursor.at(), ahead.at(), length);
         }
         cursor = ahead;
         cursor.eat(b",")?;
@@ -52,22 +54,22 @@ pub(super) fn scan(data: &[u8]) -> Option<u64> {
     });
     // One delta, so that the index is its own.
     let alone = DELTA.find(outside[1]).is_none();
-    if plain && alone { only_index(outside) } else { None }
+    if plain && alone { Some((only_index(outside)?, length)) } else { None }
 }
 
-/// Moves over a string or a null; whether there is any text in it.
-fn text(cursor: &mut Cursor<'_>) -> Option<bool> {
+/// Moves over a string or a null; how many bytes of text are in it.
+fn text(cursor: &mut Cursor<'_>) -> Option<usize> {
     if cursor.eat(b"null").is_some() {
-        return Some(false);
+        return Some(0);
     }
-    Some(!cursor.string()?.0.is_empty())
+    Some(cursor.string()?.0.len())
 }
 
-/// Moves over a list of one plain tool call; whether it tells a name or a piece of its arguments.
-fn tool_call(cursor: &mut Cursor<'_>) -> Option<bool> {
+/// Moves over a list of one plain tool call; how many bytes it tells of a name or of its arguments.
+fn tool_call(cursor: &mut Cursor<'_>) -> Option<usize> {
     cursor.eat(b"[")?;
     cursor.eat(b"{")?;
-    let mut told = false;
+    let mut told = 0;
     loop {
         match cursor.key()? {
             b"index" => {
@@ -80,7 +82,7 @@ fn tool_call(cursor: &mut Cursor<'_>) -> Option<bool> {
                 cursor.eat(b"{")?;
                 loop {
                     match cursor.key()? {
-                        b"name" | b"arguments" => told |= text(cursor)?,
+                        b"name" | b"arguments" => told += text(cursor)?,
                         _ => return None,
                     }
                     if cursor.eat(b",").is_none() {
@@ -145,6 +147,7 @@ pub(super) fn parse(state: &mut State, chunk: &Value) -> Reading {
         // No chunk that we know. Bare ids and usage are harmless; anything else might be an answer.
         if reading.usage.is_some() {
             reading.raise(FrameClass::Usage);
+            reading.only_usage = true;
             return reading;
         }
         return Reading { usage: reading.usage, ..Reading::of(FrameClass::Unknown) };
@@ -188,6 +191,8 @@ pub(super) fn parse(state: &mut State, chunk: &Value) -> Reading {
     }
     if reading.usage.is_some() {
         reading.raise(FrameClass::Usage);
+        let adds = |key: &str| chunk.get(key).is_some_and(is_filled);
+        reading.only_usage = choices.is_empty() && !adds("moderation") && !adds("prompt_filter_results");
     }
     reading
 }

@@ -5,8 +5,8 @@ use stanchion_core::{Failure, FailureKind, FinishReason, Phase};
 
 use super::{FrameClass, Reading, State, is_filled, scan::Cursor, usage};
 
-/// Knows a delta event with something in it, by its type at the front.
-pub(super) fn scan(data: &[u8]) -> Option<FrameClass> {
+/// Knows a delta event with something in it, by its type at the front: how many bytes of text.
+pub(super) fn scan(data: &[u8]) -> Option<usize> {
     if data.last() != Some(&b'}') {
         return None;
     }
@@ -23,7 +23,7 @@ pub(super) fn scan(data: &[u8]) -> Option<FrameClass> {
     loop {
         cursor.eat(b",")?;
         if cursor.key()? == b"delta" {
-            return (!cursor.string()?.0.is_empty()).then_some(FrameClass::Output);
+            return Some(cursor.string()?.0.len()).filter(|length| *length > 0);
         }
         if cursor.string().is_none() {
             while matches!(data.get(cursor.at()), Some(b' ' | b'0'..=b'9')) {

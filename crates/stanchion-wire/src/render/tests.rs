@@ -199,10 +199,13 @@ fn only_what_passes_by_itself_may_be_asked_again_at_once() {
         (K::IdleTimeout, false),
     ] {
         for dialect in DIALECTS {
-            let response = render(dialect, &Failure::new(kind));
+            let response = render(dialect, &Failure::new(kind).with_phase(Phase::Connect));
             assert_eq!(response.headers().get("x-should-retry").is_none(), again, "{kind:?}");
         }
     }
+    // The attempts that opened it were made, and the client's own would multiply them.
+    let opened = Failure::new(K::CircuitOpen).with_phase(Phase::BeforeOutput);
+    assert_eq!(render(DIALECTS[0], &opened).headers()["x-should-retry"], "false");
 }
 
 #[test]

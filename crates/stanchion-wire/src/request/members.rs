@@ -45,6 +45,29 @@ impl Iterator for Members<'_> {
     }
 }
 
+/// Goes through the elements of an array. What it cannot follow ends it.
+pub(super) struct Elements<'a> {
+    scan: Scan<'a>,
+    /// What stands before the next element.
+    before: u8,
+}
+
+impl<'a> Elements<'a> {
+    pub(super) fn of(body: &'a [u8]) -> Self {
+        Self { scan: Scan { body, at: 0 }, before: b'[' }
+    }
+}
+
+impl Iterator for Elements<'_> {
+    type Item = Range<usize>;
+
+    fn next(&mut self) -> Option<Range<usize>> {
+        self.scan.token(self.before)?;
+        self.before = b',';
+        self.scan.value()
+    }
+}
+
 /// The text of a JSON string, quotes included; `None` if it is none.
 pub(super) fn decode(string: &[u8]) -> Option<Cow<'_, str>> {
     let text = std::str::from_utf8(string).ok()?;

@@ -185,9 +185,12 @@ fn meaning(reading: &Reading) -> Meaning {
 fn agrees(dialect: Dialect, data: &str) -> Result<(), TestCaseError> {
     for event in [None, Some(&b"error"[..])] {
         let (mut scanning, mut parsing) = (StreamReader::new(dialect), StreamReader::new(dialect));
-        let Some(class) = scanning.scan(event, data.as_bytes()) else { continue };
+        let Some(text_bytes) = scanning.scan(event, data.as_bytes()) else { continue };
         let parsed = parsing.parse(event, data.as_bytes());
-        prop_assert_eq!(meaning(&Reading::of(class)), meaning(&parsed), "{:?} {}", event, data);
+        prop_assert_eq!(meaning(&Reading::of(C::Output)), meaning(&parsed), "{:?} {}", event, data);
+        // The scan counts escapes as they are written, and stops at the first text.
+        let written = data.matches('\\').count();
+        prop_assert!(text_bytes > 0 && text_bytes <= parsed.text_bytes + 5 * written, "{:?} {}", parsed, data);
         if dialect == Chat {
             prop_assert_eq!(scanning.state.opened, parsing.state.opened, "{}", data);
         }
@@ -269,7 +272,7 @@ fn plain_deltas_are_known_by_a_scan() {
             r#"{"type":"response.output_text.delta","item_id":"msg_1","output_index":0,"content_index":0,"delta":"Hi","sequence_number":9}"#,
         ),
     ] {
-        assert_eq!(StreamReader::new(dialect).scan(None, data.as_bytes()), Some(C::Output), "{data}");
+        assert!(StreamReader::new(dialect).scan(None, data.as_bytes()).is_some(), "{data}");
     }
 }
 

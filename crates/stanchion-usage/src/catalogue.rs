@@ -1,0 +1,385 @@
+//! What is known of models, and how a name leads to it.
+
+mod file;
+
+use std::{collections::HashMap, sync::OnceLock};
+
+use stanchion_core::{Family, Usage};
+
+pub use self::file::CatalogueError;
+use crate::{CacheBilling, Money, Price, Rates};
+
+/// The catalogue that comes with the crate.
+const BUILT_IN: &str = include_str!("../catalogue.toml");
+
+/// Models, what they can do and what they cost.
+///
+/// # The file
+///
+/// A catalogue is a TOML file of three lists, each of which may be left out:
+///
+/// ```
+/// let text = r#"
+/// [[models]]
+/// id = "house-model-2"                     # the exact name; case does not count
+/// name = "House Model 2"                   # for people; the id if it is left out
+/// provider = "house"
+/// aliases = ["house"]
+/// context_window = 200_000                 # tokens
+/// max_output = 16_384                      # tokens
+/// capabilities = ["vision", "tools", "streaming", "structured_output", "reasoning"]
+///
+/// [models.price]                           # US dollars for a million tokens
+/// input = 3
+/// output = 15
+/// cache_read = 0.30                        # these three may be left out
+/// cache_write_5m = 3.75
+/// cache_write_1h = 6
+/// date = "2026-09-01"                      # of which day the price is
+/// source = "https://house.example/prices"  # where it was found
+///
+/// [[families]]                             # what models cost that are not listed; the first that fits counts
+/// contains = ["house-"]
+/// starts_with = ["hm"]
+/// except = ["housecat"]
+/// price = { input = 1, output = 2, date = "2026-09-01", source = "https://house.example/prices" }
+///
+/// [[providers]]                            # whose models these are; the first that fits counts
+/// name = "house"
+/// contains = ["house-"]
+/// "#;
+///
+/// let catalogue = stanchion_usage::Catalogue::parse("prices.toml", text).unwrap();
+/// assert_eq!(catalogue.model("HOUSE").unwrap().id, "house-model-2");
+/// ```
+///
+/// A price has up to seven decimals. All patterns are lower-case parts of a name; what a name starts with is looked for
+/// behind its last `/`.
+///
+/// # Lookups
+///
+/// [`model`](Self::model) knows exact names and aliases and nothing else: a limit that is guessed is worse than none.
+/// [`price`](Self::price) goes further, since an estimate is better than nothing; see there.
+#[derive(Debug, Clone, Default)]
+pub struct Catalogue {
+    models: Vec<Model>,
+    families: Vec<ModelFamily>,
+    providers: Vec<Provider>,
+    /// Lower-case names to places in `models`.
+    ids: HashMap<String, usize>,
+    aliases: HashMap<String, usize>,
+    /// What stands behind the last `/` of an id, where that is no id or alias itself.
+    bare: HashMap<String, usize>,
+}
+
+/// A model.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Model {
+    /// Its exact name, as the provider takes it.
+    pub id: String,
+    /// Its name for people.
+    pub name: String,
+    /// Who serves it.
+    pub provider: String,
+    /// Other names for it.
+    pub aliases: Vec<String>,
+    /// The most tokens of input and output together.
+    pub context_window: Option<u64>,
+    /// The most tokens of output.
+    pub max_output: Option<u64>,
+    /// What it can do.
+    pub capabilities: Vec<Capability>,
+    /// What it costs.
+    pub price: Option<Prices>,
+}
+
+impl Model {
+    /// Whether it can do that.
+    pub fn can(&self, capability: Capability) -> bool {
+        self.capabilities.contains(&capability)
+    }
+
+    /// The context window that counts, in tokens: what an operator says, else what the server itself was found to say,
+    /// else what the catalogue says.
+    pub fn window(&self, configured: Option<u64>, probed: Option<u64>) -> Option<u64> {
+        configured.or(probed).or(self.context_window)
+    }
+}
+
+/// What a model can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Capability {
+    /// It sees images.
+    Vision,
+    /// It calls tools.
+    Tools,
+    /// It streams its replies.
+    Streaming,
+    /// It keeps to a schema.
+    StructuredOutput,
+    /// It reasons before it answers.
+    Reasoning,
+}
+
+/// What a model costs, in US dollars for a million tokens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Prices {
+    /// Fresh input.
+    pub input: Price,
+    /// Output, reasoning included.
+    pub output: Price,
+    /// Input read from the prompt cache, where it is not what [`CacheBilling`] says.
+    pub cache_read: Option<Price>,
+    /// Input written to the prompt cache for five minutes, likewise.
+    pub cache_write_5m: Option<Price>,
+    /// Input written to the prompt cache for an hour, likewise.
+    pub cache_write_1h: Option<Price>,
+    /// Of which day the price is, as `YYYY-MM-DD`.
+    pub date: String,
+    /// Where it was found.
+    pub source: String,
+}
+
+impl Prices {
+    /// What a token costs with whoever bills so, from the prices of input and output alone.
+    pub const fn rates(&self, billing: CacheBilling) -> Rates {
+        Rates::new(self.input, self.output, billing)
+    }
+
+    /// The same with the prices of the cache that are listed.
+    fn listed_rates(&self, billing: CacheBilling) -> Rates {
+        let rates = self.rates(billing);
+        Rates {
+            cache_read: self.cache_read.unwrap_or(rates.cache_read),
+            cache_write: self.cache_write_5m.unwrap_or(rates.cache_write),
+            cache_write_1h: self.cache_write_1h.unwrap_or(rates.cache_write_1h),
+            ..rates
+        }
+    }
+}
+
+/// What models cost whose names look alike.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct ModelFamily {
+    patterns: Patterns,
+    price: Prices,
+}
+
+/// Whose models these are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Provider {
+    name: String,
+    patterns: Patterns,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Patterns {
+    contains: Vec<String>,
+    starts_with: Vec<String>,
+    except: Vec<String>,
+}
+
+impl Patterns {
+    fn fit(&self, id: &str) -> bool {
+        let any = |parts: &[String]| parts.iter().any(|part| id.contains(&**part));
+        let starts = self.starts_with.iter().any(|start| bare(id).starts_with(&**start));
+        (any(&self.contains) || starts) && !any(&self.except)
+    }
+}
+
+/// How a price was found. From the surest to a guess.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Match {
+    /// The model of this provider has the name.
+    Provider,
+    /// A model has the name, whoever serves it.
+    Exact,
+    /// It is an alias, or the name without what stands before its last `/`.
+    Alias,
+    /// The name contains that of the model.
+    Contained,
+    /// The name is part of that of the model.
+    Containing,
+    /// The name looks like those of a family.
+    Family,
+}
+
+/// A price that was found.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Found<'a> {
+    /// The price.
+    pub prices: &'a Prices,
+    /// How it was found.
+    pub how: Match,
+    /// The model that has it; `None` if a family has it.
+    pub model: Option<&'a Model>,
+}
+
+impl Found<'_> {
+    /// What a token costs with whoever bills so.
+    ///
+    /// Listed prices of the cache are those of the model's own provider: they count where whoever answered bills as
+    /// that one does. An address that passes a model on need not pass on what it gets taken off.
+    pub fn rates(&self, billing: CacheBilling) -> Rates {
+        match self.model {
+            Some(model) if CacheBilling::named(&model.provider, &model.id) != billing => self.prices.rates(billing),
+            _ => self.prices.listed_rates(billing),
+        }
+    }
+}
+
+impl Catalogue {
+    /// The catalogue that comes with the crate: a few models, the prices of many families, and nineteen providers.
+    pub fn built_in() -> &'static Self {
+        static CATALOGUE: OnceLock<Catalogue> = OnceLock::new();
+        CATALOGUE.get_or_init(|| Self::parse("catalogue.toml", BUILT_IN).expect("the built-in catalogue is sound"))
+    }
+
+    /// Reads a catalogue. `file` is what an error calls it.
+    pub fn parse(file: &str, text: &str) -> Result<Self, CatalogueError> {
+        let (models, families, providers) = file::read(file, text)?;
+        Ok(Self { models, families, providers, ..Self::default() }.indexed())
+    }
+
+    /// Lays another catalogue over this one: its models take the places of those of the same provider and name, its
+    /// aliases those of the same name, and its families and providers come first.
+    #[must_use]
+    pub fn with(&self, over: Self) -> Self {
+        let Self { mut models, mut families, mut providers, .. } = self.clone();
+        let mut places = Vec::with_capacity(over.models.len());
+        for model in over.models {
+            let old = models.iter().position(|old| same(&old.provider, &model.provider) && same(&old.id, &model.id));
+            places.push(old.unwrap_or(models.len()));
+            match old {
+                Some(place) => models[place] = model,
+                None => models.push(model),
+            }
+        }
+        families.splice(0..0, over.families);
+        providers.retain(|old| !over.providers.iter().any(|new| same(&new.name, &old.name)));
+        providers.splice(0..0, over.providers);
+        let mut laid = Self { models, families, providers, ..Self::default() }.indexed();
+        // What is laid over wins, also where its model has taken the place of an older one.
+        laid.aliases.extend(over.aliases.into_iter().map(|(alias, place)| (alias, places[place])));
+        laid
+    }
+
+    fn indexed(mut self) -> Self {
+        for (place, model) in self.models.iter().enumerate() {
+            // Without a provider the first model of a name counts; of an alias the last.
+            self.ids.entry(model.id.to_ascii_lowercase()).or_insert(place);
+            for alias in &model.aliases {
+                self.aliases.insert(alias.to_ascii_lowercase(), place);
+            }
+        }
+        // A bare name is the model's with the shortest way to it.
+        let mut pathed: Vec<(String, usize)> = self
+            .models
+            .iter()
+            .enumerate()
+            .map(|(place, model)| (model.id.to_ascii_lowercase(), place))
+            .filter(|(id, _)| id.contains('/'))
+            .collect();
+        pathed.sort_by_cached_key(|(id, _)| {
+            let prefix = id.split('/').next().unwrap_or_default().to_owned();
+            (id.matches('/').count(), prefix, id.clone())
+        });
+        for (id, place) in pathed {
+            self.bare.entry(bare(&id).to_owned()).or_insert(place);
+        }
+        self
+    }
+
+    /// All models, in the order of the file.
+    pub fn models(&self) -> impl Iterator<Item = &Model> {
+        self.models.iter()
+    }
+
+    /// The model of exactly this name or alias. The case does not count.
+    pub fn model(&self, id: &str) -> Option<&Model> {
+        let id = id.trim().to_ascii_lowercase();
+        self.ids.get(&id).or_else(|| self.aliases.get(&id)).map(|place| &self.models[*place])
+    }
+
+    /// Whose model a name is: the first provider whose patterns fit.
+    pub fn provider_of(&self, id: &str) -> Option<&str> {
+        let id = id.trim().to_ascii_lowercase();
+        self.providers.iter().find(|provider| provider.patterns.fit(&id)).map(|provider| &*provider.name)
+    }
+
+    /// The names of all providers, in the order in which they are tried.
+    pub fn providers(&self) -> impl Iterator<Item = &str> {
+        self.providers.iter().map(|provider| &*provider.name)
+    }
+
+    /// What a model costs. The case of the name does not count. The first that has a price, of:
+    ///
+    /// 1. the model of this provider and exactly this name, if a provider is given;
+    /// 2. the model of exactly this name; then of this alias; then the one whose name has this behind its last `/`. Of
+    ///    several of those: the one with the fewest `/`, then the first by what stands before its first `/`, then by
+    ///    its whole name;
+    /// 3. the model whose name is the longest that this name contains;
+    /// 4. the model whose name is the shortest that contains this name;
+    /// 5. the first family that fits.
+    ///
+    /// Of equals in 3 and 4 the alphabet decides. `None` if nothing fits: a price that is not known is not zero.
+    pub fn price(&self, provider: Option<&str>, id: &str) -> Option<Found<'_>> {
+        let id = id.trim().to_ascii_lowercase();
+        if id.is_empty() {
+            return None;
+        }
+        let of_provider = provider.and_then(|provider| {
+            let own = |model: &&Model| same(&model.provider, provider) && same(&model.id, &id);
+            self.models.iter().find(own).and_then(|model| listed(model, Match::Provider))
+        });
+        let at =
+            |index: &HashMap<String, usize>, how| index.get(&id).and_then(|place| listed(&self.models[*place], how));
+        let keys = || {
+            self.models.iter().filter(|model| model.price.is_some()).map(|model| (model.id.to_ascii_lowercase(), model))
+        };
+        of_provider
+            .or_else(|| at(&self.ids, Match::Exact))
+            .or_else(|| at(&self.aliases, Match::Alias))
+            .or_else(|| at(&self.bare, Match::Alias))
+            .or_else(|| {
+                let contained = keys().filter(|(key, _)| id.contains(&**key));
+                let longest = contained.min_by(|(a, _), (b, _)| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+                longest.and_then(|(_, model)| listed(model, Match::Contained))
+            })
+            .or_else(|| {
+                let containing = keys().filter(|(key, _)| key.contains(&*id));
+                let shortest = containing.min_by(|(a, _), (b, _)| a.len().cmp(&b.len()).then_with(|| a.cmp(b)));
+                shortest.and_then(|(_, model)| listed(model, Match::Containing))
+            })
+            .or_else(|| {
+                let family = self.families.iter().find(|family| family.patterns.fit(&id))?;
+                Some(Found { prices: &family.price, how: Match::Family, model: None })
+            })
+    }
+
+    /// What a reply costs that a provider of this name gave, speaking `family`. `None` if the price is not known, or
+    /// the input or output.
+    pub fn cost(&self, family: Family, provider: &str, model: &str, usage: &Usage) -> Option<Money> {
+        let found = self.price(Some(provider), model)?;
+        found.rates(CacheBilling::of(family, provider, model)).cost(usage)
+    }
+}
+
+/// The price of a model, if it has one.
+fn listed(model: &Model, how: Match) -> Option<Found<'_>> {
+    model.price.as_ref().map(|prices| Found { prices, how, model: Some(model) })
+}
+
+fn same(one: &str, other: &str) -> bool {
+    one.eq_ignore_ascii_case(other)
+}
+
+/// What stands behind the last `/`.
+fn bare(id: &str) -> &str {
+    id.rsplit('/').next().unwrap_or(id)
+}

@@ -1,0 +1,292 @@
+//! The layer around services that are told what to answer.
+
+use std::task::Poll;
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body::Body;
+use http_body_util::{BodyExt, Full};
+use stanchion_core::{
+    Call, Candidate, Context, Dialect, Event, Failure, FailureKind, Family, HidesUsage, Phase, RequestClass, Selected,
+    StreamRecord, StreamRecorder, Usage, UsageQuality,
+};
+use stanchion_testkit::{Contract, Events, Probe, ScriptedBody, Step, request_in};
+use stanchion_usage::{Catalogue, UsageLayer};
+use tokio_test::{assert_pending, assert_ready, task};
+use tower::{Layer, Service, ServiceExt, service_fn};
+use tower_test::mock;
+
+use super::{finished, tokens, with_output};
+
+type Req = Request<Full<Bytes>>;
+
+#[tokio::test(start_paused = true)]
+async fn the_contract_of_every_layer() {
+    Contract::new(UsageLayer::new()).check().await;
+    Contract::new(UsageLayer::new().request_usage(true)).check().await;
+}
+
+/// A stream of chat completions to `gpt-4o`, with its size.
+fn chat(events: &Events) -> Req {
+    let mut request = request_in(events.context_builder().class(RequestClass::Background).build());
+    let call = Call::new(Dialect::OpenAiChat, true).with_model("asked").with_request_bytes(400);
+    request.extensions_mut().insert(call);
+    request.extensions_mut().insert(Selected::only(served("openai")));
+    request
+}
+
+fn served(provider: &str) -> Candidate {
+    Candidate::new(provider, Family::OpenAi, "http://provider.test/v1").with_model("gpt-4o")
+}
+
+fn reply(record: &StreamRecord, body: ScriptedBody) -> Response<ScriptedBody> {
+    let mut response = Response::new(body);
+    response.extensions_mut().insert(record.clone());
+    response
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_whole_reply_is_told_before_its_end_marker_leaves() {
+    let events = Events::new();
+    let (record, mut recorder) = with_output(1, 5);
+    let (mut service, mut handle) = mock::spawn_with(|inner| UsageLayer::new().layer(inner));
+    assert_ready!(service.poll_ready()).unwrap();
+    let mut call = task::spawn(service.call(chat(&events)));
+    assert_pending!(call.poll());
+    let (_, send): (Req, _) = handle.next_request().await.unwrap();
+    send.send_response(reply(&record, ScriptedBody::frames(["text", "finish and usage", "end"]).hides_end()));
+    let mut body = assert_ready!(call.poll()).unwrap().into_body();
+
+    assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "text");
+    recorder.usage(&Usage { cache_read: Some(100), ..tokens(1_000, 50) });
+    recorder.finish(stanchion_core::FinishReason::Stop);
+    assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "finish and usage");
+    // Usage may follow a finish.
+    assert_eq!(events.lines(), [""; 0]);
+    recorder.terminal();
+    assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "end");
+    let expected = ["U.measured 1000+100/?>50~3250000"];
+    assert_eq!(events.lines(), expected);
+    assert!(body.frame().await.is_none());
+    drop(body);
+    assert_eq!(events.lines(), expected);
+
+    let Event::Usage(usage) = &events.all()[0] else { panic!("{events:?}") };
+    assert_eq!((usage.candidate.as_deref(), usage.model.as_deref()), (Some("openai/gpt-4o"), Some("gpt-4o")));
+    assert_eq!(usage.request_class, RequestClass::Background);
+}
+
+/// Lets a service answer with `body` and tells what it told after so many polls of its future and body, and after their
+/// drop.
+async fn after_polls(record: &StreamRecord, script: &[Step], polls: usize) -> (Vec<String>, Vec<String>) {
+    let events = Events::new();
+    let (record, script) = (record.clone(), script.to_vec());
+    let probe = Probe::new(move || reply(&record, ScriptedBody::new(script.clone()).hides_end()));
+    let mut service = UsageLayer::new().layer(probe.clone());
+    std::future::poll_fn(|cx| Service::<Req>::poll_ready(&mut service, cx)).await.unwrap();
+    let mut call = Box::pin(task::spawn(service.call(chat(&events))));
+    let mut left = polls;
+    let answer = loop {
+        if left == 0 {
+            drop(call);
+            assert_eq!(probe.live(), 0);
+            return (events.lines(), events.lines());
+        }
+        left -= 1;
+        if let Poll::Ready(answer) = call.poll() {
+            break answer.unwrap();
+        }
+    };
+    let mut body = Box::pin(answer.into_body());
+    for _ in 0..left {
+        let mut frame = task::spawn(std::future::poll_fn(|cx| body.as_mut().poll_frame(cx)));
+        let _ = frame.poll();
+    }
+    let held = events.lines();
+    drop(body);
+    (held, events.lines())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_dropped_at_any_poll_is_told_once() {
+    let script = [Step::Pending, Step::Data("a".into()), Step::Pending, Step::Data("b".into()), Step::End];
+    let (record, _recorder) = with_output(2, 40);
+    let told = ["U.estimated 100+?/?>20~450000"];
+    // Two polls come to the head: before that there is no reply.
+    for polls in 0..=1 {
+        assert_eq!(after_polls(&record, &script, polls).await.1, [""; 0], "after {polls} polls");
+    }
+    for polls in 2..=6 {
+        let (held, dropped) = after_polls(&record, &script, polls).await;
+        assert_eq!(
+            (held.as_slice(), dropped.as_slice()),
+            (&[][..], &told.map(str::to_owned)[..]),
+            "after {polls} polls"
+        );
+    }
+    for polls in 7..=9 {
+        let (held, dropped) = after_polls(&record, &script, polls).await;
+        assert_eq!((held, dropped), (told.map(str::to_owned).to_vec(), told.map(str::to_owned).to_vec()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_that_breaks_is_estimated() {
+    let (record, _recorder) = with_output(2, 40);
+    let script = [Step::Data("a".into()), Step::Error(FailureKind::Transport)];
+    let (held, dropped) = after_polls(&record, &script, 4).await;
+    assert_eq!((held.as_slice(), dropped.as_slice()), (&["U.estimated 100+?/?>20~450000".to_owned()][..], &held[..]));
+}
+
+/// What is told of a reply that is read to its end.
+async fn told(layer: UsageLayer, request: Req, events: &Events, response: Response<ScriptedBody>) -> Vec<String> {
+    let mut response = Some(response);
+    let service = service_fn(move |_: Req| std::future::ready(Ok::<_, Failure>(response.take().unwrap())));
+    let body = layer.layer(service).oneshot(request).await.unwrap().into_body();
+    let _ = body.collect().await;
+    events.lines()
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_answered_counts_and_not_who_was_asked_first() {
+    let events = Events::new();
+    let (record, _recorder) = finished(1, 4, &tokens(1_000_000, 0));
+    let mut response = reply(&record, ScriptedBody::frames(["a"]));
+    let second = Candidate::new("second", Family::OpenAi, "http://second.test/v1").with_model("deepseek-chat");
+    response.extensions_mut().insert(Selected { candidate: second.into(), index: 1, last: true });
+    // Text has passed, so that no output is not believed.
+    assert_eq!(
+        told(UsageLayer::new(), chat(&events), &events, response).await,
+        ["U.estimated 1000000+?/?>1~270001100"]
+    );
+    let Event::Usage(usage) = &events.all()[0] else { panic!("{events:?}") };
+    assert_eq!(usage.candidate.as_deref(), Some("second/deepseek-chat"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_not_read_is_unknown_and_what_failed_is_no_reply() {
+    let layer = UsageLayer::new;
+    let events = Events::new();
+    let unread = Response::new(ScriptedBody::frames(["a"]));
+    assert_eq!(told(layer(), chat(&events), &events, unread).await, ["U.unknown 100+?/?>?"]);
+
+    let events = Events::new();
+    let mut refused = Response::new(ScriptedBody::frames(["a"]));
+    *refused.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+    assert_eq!(told(layer(), chat(&events), &events, refused).await, [""; 0]);
+
+    let events = Events::new();
+    let failing = Probe::new(|| unreachable!()).failing([FailureKind::Overloaded]);
+    let failure = layer().layer(failing).oneshot(chat(&events)).await.map(drop).unwrap_err();
+    assert_eq!(
+        (failure.kind(), failure.phase(), events.lines().len()),
+        (FailureKind::Overloaded, Phase::BeforeOutput, 0)
+    );
+
+    // Nobody selected a candidate, or named a model: there is no price, and the size of the body is enough to estimate.
+    let events = Events::new();
+    let mut request = chat(&events);
+    request.extensions_mut().remove::<Selected>();
+    request.extensions_mut().insert(Call::new(Dialect::OpenAiChat, true));
+    let size = request.body().size_hint().exact().unwrap().div_ceil(4);
+    let (record, _recorder) = with_output(1, 4);
+    let lines = told(layer(), request, &events, reply(&record, ScriptedBody::frames(["a"]))).await;
+    assert_eq!(lines, [format!("U.estimated {size}+?/?>1")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_body_is_told_although_nobody_polls_it() {
+    let events = Events::new();
+    let (record, _recorder) = finished(0, 0, &tokens(1, 0));
+    let response = reply(&record, ScriptedBody::new([]));
+    let mut response = Some(response);
+    let service = service_fn(move |_: Req| std::future::ready(Ok::<_, Failure>(response.take().unwrap())));
+    let reply = UsageLayer::new().layer(service).oneshot(chat(&events)).await.unwrap();
+    assert_eq!(events.lines(), ["U.measured 1+?/?>0~2500"]);
+    drop(reply);
+    assert_eq!(events.lines().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn prices_come_from_the_catalogue_that_was_given() {
+    let text = "[[models]]\nid = \"gpt-4o\"\nprovider = \"openai\"\n\
+                price = { input = 1, output = 1, date = \"2026-09-01\", source = \"us\" }\n";
+    let own = Catalogue::built_in().with(Catalogue::parse("own.toml", text).unwrap());
+    let events = Events::new();
+    let (record, _recorder) = finished(1, 4, &tokens(10, 10));
+    let response = reply(&record, ScriptedBody::frames(["a"]));
+    let layer = UsageLayer::new().catalogue(own);
+    assert_eq!(told(layer, chat(&events), &events, response).await, ["U.measured 10+?/?>10~20000"]);
+}
+
+/// What reaches the provider: the body, and whether the frame is to be hidden.
+async fn sent(layer: UsageLayer, request: Req) -> (Bytes, bool, Option<String>) {
+    let (mut service, mut handle) = mock::spawn_with(move |inner| layer.layer(inner));
+    assert_ready!(service.poll_ready()).unwrap();
+    let mut call = task::spawn(service.call(request));
+    assert_pending!(call.poll());
+    let (request, send): (Req, _) = handle.next_request().await.unwrap();
+    send.send_response(Response::new(ScriptedBody::new([])));
+    assert_ready!(call.poll()).unwrap();
+    let hides = request.extensions().get::<HidesUsage>().is_some();
+    let length = request.headers().get("content-length").map(|value| value.to_str().unwrap().to_owned());
+    (request.into_body().collect().await.unwrap().to_bytes(), hides, length)
+}
+
+fn with_body(dialect: Dialect, stream: bool, body: &'static str) -> Req {
+    let mut request = request_in(Context::default());
+    *request.body_mut() = Full::from(body);
+    request.headers_mut().insert("content-length", body.len().into());
+    request.extensions_mut().insert(Call::new(dialect, stream));
+    request
+}
+
+#[tokio::test(start_paused = true)]
+async fn usage_is_asked_for_where_it_is_wanted_and_the_client_does_not_ask() {
+    const PLAIN: &str = r#"{"stream":true}"#;
+    const ASKING: &str = r#"{"stream":true,"stream_options":{"include_usage":true}}"#;
+    for (wanted, dialect, stream, body, expected) in [
+        (true, Dialect::OpenAiChat, true, PLAIN, Some(ASKING)),
+        (false, Dialect::OpenAiChat, true, PLAIN, None),
+        (true, Dialect::OpenAiChat, true, ASKING, None),
+        (true, Dialect::OpenAiChat, false, PLAIN, None),
+        (true, Dialect::OpenAiChat, true, "no JSON", None),
+        (true, Dialect::OpenAiResponses, true, PLAIN, None),
+        (true, Dialect::AnthropicMessages, true, PLAIN, None),
+        (true, Dialect::Ollama, true, PLAIN, None),
+    ] {
+        let layer = UsageLayer::new().request_usage(wanted);
+        let (found, hides, length) = sent(layer, with_body(dialect, stream, body)).await;
+        assert_eq!((found, hides), (Bytes::from(expected.unwrap_or(body)), expected.is_some()), "{dialect} {body}");
+        assert_eq!(length, Some(expected.unwrap_or(body).len().to_string()));
+    }
+    // Without a call nobody knows what the body is.
+    let mut request = with_body(Dialect::OpenAiChat, true, PLAIN);
+    request.extensions_mut().remove::<Call>();
+    assert!(!sent(UsageLayer::new().request_usage(true), request).await.1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_that_is_shown_holds_what_was_said_or_who_asked() {
+    let events = Events::new();
+    let context = events.context_builder().session("alice").owner("bob").build();
+    let mut request = request_in(context);
+    request.extensions_mut().insert(Call::new(Dialect::OpenAiChat, true));
+    let (record, _recorder): (_, StreamRecorder) = with_output(1, 4);
+    let layer = UsageLayer::new();
+    let mut response = Some(reply(&record, ScriptedBody::frames(["secret"])));
+    let service = service_fn(move |_: Req| std::future::ready(Ok::<_, Failure>(response.take().unwrap())));
+    let mut service = layer.layer(service);
+    let call = service.call(request);
+    let before = format!("{layer:?} {call:?}");
+    let reply = call.await.unwrap();
+    let body = format!("{:?}", reply.body());
+    reply.into_body().collect().await.unwrap();
+    let event = events.all().remove(0);
+    let shown = format!("{before} {body} {event:?}");
+    for secret in ["alice", "bob", "secret", "Hello"] {
+        assert!(!shown.contains(secret), "{shown}");
+    }
+    let Event::Usage(usage) = event else { panic!("{event:?}") };
+    assert_eq!(usage.quality, UsageQuality::Estimated);
+}

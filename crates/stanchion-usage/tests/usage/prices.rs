@@ -1,0 +1,200 @@
+//! Every row of the tables.
+
+use stanchion_core::{Family, Usage};
+use stanchion_usage::{CacheBilling, Catalogue, Match, Money, Price, Rates};
+
+use super::tokens;
+
+fn dollars(text: &str) -> Money {
+    Price::parse(text).unwrap().of(1_000_000)
+}
+
+fn price(text: &str) -> Price {
+    Price::parse(text).unwrap()
+}
+
+/// 100k in, 10k out, 900k read, 50k written.
+fn large() -> Usage {
+    Usage { cache_read: Some(900_000), cache_write: Some(50_000), ..tokens(100_000, 10_000) }
+}
+
+#[test]
+fn who_answers_says_how_the_cache_is_billed() {
+    use CacheBilling::{Anthropic, Gemini, Other};
+    for (family, provider, model, expected) in [
+        // Who speaks the dialect bills by it, whatever its name.
+        (Family::Anthropic, "primary", "m", Anthropic),
+        (Family::Anthropic, "vertex", "m", Anthropic),
+        (Family::Gemini, "primary", "m", Gemini),
+        (Family::Gemini, "anthropic", "m", Gemini),
+        // Of the others the name tells.
+        (Family::OpenAi, "anthropic", "m", Anthropic),
+        (Family::OpenAi, "my-Anthropic-proxy", "m", Anthropic),
+        (Family::OpenAi, "vertex-anthropic", "m", Anthropic),
+        (Family::OpenAi, "zai", "m", Anthropic),
+        (Family::OpenAi, "zai-coding", "m", Anthropic),
+        (Family::OpenAi, "zai-other", "m", Other),
+        (Family::OpenAi, "r9s", "claude-x", Anthropic),
+        (Family::OpenAi, "r9s", "Claude-x", Other),
+        (Family::OpenAi, "r9s", "gpt-4o", Other),
+        (Family::OpenAi, "gemini", "m", Gemini),
+        (Family::OpenAi, "Vertex-AI", "m", Gemini),
+        (Family::OpenAi, "google", "m", Gemini),
+        (Family::OpenAi, "openai", "claude-x", Other),
+        (Family::OpenAi, "openrouter", "anthropic/claude-x", Other),
+        (Family::Ollama, "local", "llama", Other),
+    ] {
+        assert_eq!(CacheBilling::of(family, provider, model), expected, "{family} {provider} {model}");
+    }
+}
+
+#[test]
+fn the_multiples_of_each_way_to_bill() {
+    for (billing, read, write, write_1h, whole) in [
+        (CacheBilling::Anthropic, "0.3", "3.75", "6", "0.9075"),
+        (CacheBilling::Gemini, "0.75", "0", "0", "1.125"),
+        (CacheBilling::Other, "3", "3.75", "6", "3.3375"),
+    ] {
+        let rates = Rates::new(price("3"), price("15"), billing);
+        let expected = Rates {
+            input: price("3"),
+            output: price("15"),
+            cache_read: price(read),
+            cache_write: price(write),
+            cache_write_1h: price(write_1h),
+        };
+        assert_eq!(rates, expected);
+        assert_eq!(rates.cost(&large()), Some(dollars(whole)), "{billing:?}");
+    }
+}
+
+#[test]
+fn the_buckets_are_disjoint_and_each_has_its_price() {
+    let rates = Rates::new(price("3"), price("15"), CacheBilling::Anthropic);
+    let million = 1_000_000;
+    for (usage, expected) in [
+        (tokens(million, 0), "3"),
+        (tokens(0, million), "15"),
+        (Usage { reasoning: Some(million), ..tokens(0, million) }, "15"),
+        (Usage { cache_read: Some(million), ..tokens(0, 0) }, "0.3"),
+        (Usage { cache_write: Some(million), ..tokens(0, 0) }, "3.75"),
+        (Usage { cache_write: Some(million), cache_write_5m: Some(million), ..tokens(0, 0) }, "3.75"),
+        (Usage { cache_write: Some(million), cache_write_1h: Some(million), ..tokens(0, 0) }, "6"),
+        (Usage { cache_write: Some(million), cache_write_1h: Some(600_000), ..tokens(0, 0) }, "5.1"),
+        (tokens(0, 0), "0"),
+    ] {
+        assert_eq!(rates.cost(&usage), Some(dollars(expected)), "{usage:?}");
+    }
+}
+
+#[test]
+fn what_is_not_known_costs_an_unknown_sum_and_not_nothing() {
+    let rates = Rates::new(price("3"), price("15"), CacheBilling::Other);
+    assert_eq!(rates.cost(&Usage::default()), None);
+    assert_eq!(rates.cost(&Usage { input: Some(1), ..Usage::default() }), None);
+    assert_eq!(rates.cost(&Usage { output: Some(1), ..Usage::default() }), None);
+    let catalogue = Catalogue::built_in();
+    assert_eq!(catalogue.cost(Family::OpenAi, "house", "house-model", &tokens(1, 1)), None);
+    assert_eq!(catalogue.cost(Family::OpenAi, "openai", "gpt-4o", &tokens(0, 0)), Some(Money::ZERO));
+}
+
+#[test]
+fn each_family_has_the_price_of_its_row() {
+    for (ids, input, output) in [
+        (&["claude-opus-4-1", "anthropic/Claude-Opus-4", "claude-4-opus-x"][..], "15", "75"),
+        (&["claude-sonnet-4-5", "claude-4-sonnet", "claude-3-5-sonnet-20241022"], "3", "15"),
+        (&["claude-3-5-haiku-latest", "claude-haiku-9"], "0.80", "4"),
+        (&["openai/gpt-4o-mini-x", "gpt-4o-mini"], "0.15", "0.60"),
+        (&["gpt-4o-2024-11-20"], "2.50", "10"),
+        (&["o3", "o3-mini", "o4-mini", "openai/o4-mini"], "10", "40"),
+        (&["gemini-2.0-flash", "google/gemini-2.5-pro", "gemini-1.5-pro"], "0.075", "0.30"),
+        (&["deepseek-r1-0528", "deepseek-r1-distill-llama-70b"], "0.55", "2.19"),
+        (&["deepseek-chat"], "0.27", "1.10"),
+        (&["qwen3-coder-plus", "qwen3-235b-a22b", "qwen3.5-x"], "0.30", "1.20"),
+        (&["qwen-max"], "0.15", "0.60"),
+        (&["llama-3.1-405b-instruct", "llama-3.1-nemotron-ultra-253b"], "5", "15"),
+        (&["llama-3.3-70b-versatile", "meta-3.1-70b", "llama-4-maverick"], "0.40", "1.60"),
+        (&["llama-4-scout", "llama3-70b-8192"], "0.30", "1.20"),
+        (&["llama3.2", "llama-guard"], "0.10", "0.40"),
+        (&["mistral-large-latest"], "2", "6"),
+        (&["mistral-small", "mixtral-8x7b"], "0.20", "0.60"),
+        (&["kimi-k3"], "3", "15"),
+        (&["kimi-k2-thinking", "moonshot-v1-8k"], "0.60", "2.40"),
+        (&["kimi-latest"], "0.30", "1.20"),
+        (&["minimax-m1", "minimax-m2"], "0.50", "2"),
+        (&["minimax-text-01"], "0.20", "1.10"),
+        (&["glm-5", "glm5-air"], "0.50", "2"),
+        (&["glm-4.6", "glm4"], "0.30", "1.20"),
+        (&["nemotron-super-49b", "nemotron-ultra"], "1.50", "5"),
+        (&["nemotron-nano"], "0.20", "0.80"),
+    ] {
+        for id in ids {
+            let found = Catalogue::built_in().price(None, id).unwrap_or_else(|| panic!("{id} has no price"));
+            assert_eq!((found.prices.input, found.prices.output), (price(input), price(output)), "{id}");
+        }
+    }
+    for id in ["", "  ", "command-r", "ollama-thing", "house", "yo3", "x-o3"] {
+        assert_eq!(Catalogue::built_in().price(None, id), None, "{id}");
+    }
+}
+
+#[test]
+fn each_model_has_the_limits_and_prices_of_its_row() {
+    for (id, aliases, provider, window, most, input, output, read) in [
+        (
+            "claude-sonnet-4-20250514",
+            &["sonnet", "claude-sonnet"][..],
+            "anthropic",
+            Some(200_000),
+            Some(16_384),
+            "3",
+            "15",
+            Some("0.30"),
+        ),
+        (
+            "claude-haiku-4-5-20251001",
+            &["haiku", "claude-haiku", "cheap"],
+            "anthropic",
+            Some(200_000),
+            Some(8_192),
+            "0.80",
+            "4",
+            Some("0.08"),
+        ),
+        ("gpt-4o", &["4o"], "openai", Some(128_000), Some(16_384), "2.50", "10", None),
+        ("gpt-4o-mini", &[], "openai", None, None, "0.15", "0.60", None),
+        (
+            "gemini-2.5-flash",
+            &["flash", "gemini-flash"],
+            "google",
+            Some(1_048_576),
+            Some(65_536),
+            "0.15",
+            "0.60",
+            Some("0.0375"),
+        ),
+    ] {
+        let catalogue = Catalogue::built_in();
+        let model = catalogue.model(id).unwrap();
+        assert_eq!((model.provider.as_str(), model.context_window, model.max_output), (provider, window, most), "{id}");
+        let prices = model.price.as_ref().unwrap();
+        assert_eq!((prices.input, prices.output, prices.cache_read), (price(input), price(output), read.map(price)));
+        assert!(!prices.source.is_empty() && prices.date.len() == 10);
+        for alias in aliases {
+            assert_eq!(catalogue.model(alias).map(|model| model.id.as_str()), Some(id), "{alias}");
+            assert_eq!(catalogue.price(None, alias).unwrap().how, Match::Alias);
+        }
+    }
+}
+
+#[test]
+fn listed_prices_of_the_cache_are_the_models_own_providers() {
+    let cost = |family, provider, model| Catalogue::built_in().cost(family, provider, model, &large());
+    let sonnet = "claude-sonnet-4-20250514";
+    assert_eq!(cost(Family::Anthropic, "anthropic", sonnet), Some(dollars("0.9075")));
+    // Whoever passes the model on need not pass on what it gets taken off.
+    assert_eq!(cost(Family::OpenAi, "openrouter", sonnet), Some(dollars("3.3375")));
+    // 0.015 in, 0.006 out, 0.03375 read, nothing written.
+    assert_eq!(cost(Family::Gemini, "google", "gemini-2.5-flash"), Some(dollars("0.05475")));
+    assert_eq!(cost(Family::OpenAi, "openai", "gpt-4o"), Some(dollars("2.75625")));
+}
