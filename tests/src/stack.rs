@@ -21,7 +21,7 @@ use stanchion::{
 };
 use stanchion_testkit::Events;
 use tokio::time::Instant;
-use tower::{Service, ServiceExt};
+use tower::{Service, ServiceExt, layer::util::Identity};
 
 use crate::provider::Provider;
 
@@ -30,10 +30,14 @@ pub type Inner<T> = Recovery<Fallback<Retry<CircuitPreflight<Circuit<Commit<Atte
 
 type All = Onion<
     EdgeLayer,
+    Identity,
+    Identity,
     RecoveryLayer,
     FallbackLayer,
     RetryLayer,
+    Identity,
     CircuitPreflightLayer,
+    Identity,
     CircuitLayer,
     CommitLayer,
     AttemptLayer,

@@ -130,11 +130,11 @@ mod tests {
 
     #[test]
     fn names_agree_with_serde() {
+        use RotationReason::{AuthFailure, Initial, Manual, Quota, RateLimitCooldown, Returned};
         for strategy in CredentialStrategy::ALL {
             assert_eq!(serde_json::to_value(strategy).unwrap(), strategy.as_str());
             assert_eq!(strategy.to_string(), strategy.as_str());
         }
-        use RotationReason::{AuthFailure, Initial, Manual, Quota, RateLimitCooldown, Returned};
         for reason in [Initial, RateLimitCooldown, AuthFailure, Quota, Returned, Manual] {
             assert_eq!(serde_json::to_value(reason).unwrap(), reason.as_str());
         }

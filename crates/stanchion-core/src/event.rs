@@ -549,6 +549,7 @@ impl Event {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{CredentialStrategy, RotationReason};
 
     #[test]
     fn events_serialise_flat_with_whole_milliseconds() {
@@ -618,6 +619,19 @@ mod tests {
             r#"{"type":"provider_admission","phase":"queued","candidate":"a/x","request_class":"background","resource":"stream","scope":"owner","reason":"capacity","queue_position":1,"queue_depth":3,"in_flight":2,"limit":2,"wait_ms":0,"max_wait_ms":180000}"#
         );
         let fallback = Event::ModelFallback(FallbackEvent { from: "a".into(), to: "b".into() });
+        let rotation = Event::CredentialRotation(CredentialRotation {
+            reason: RotationReason::RateLimitCooldown,
+            provider: "a".into(),
+            candidate: Some("a/x".into()),
+            credential_id: "A_KEY_1".into(),
+            strategy: CredentialStrategy::RoundRobin,
+            cooldown: Some(Duration::from_secs(20)),
+            ready_count: 1,
+        });
+        assert_eq!(
+            serde_json::to_string(&rotation).unwrap(),
+            r#"{"type":"credential_rotation","reason":"rate_limit_cooldown","provider":"a","candidate":"a/x","credential_id":"A_KEY_1","strategy":"round_robin","cooldown_ms":20000,"ready_count":1}"#
+        );
         let frame = Event::StreamFrame(FrameEvent { fault: FrameFault::TooLarge, bytes: 1 });
         let hold = Event::CommitHold(HoldEvent { bytes: 1 });
         let usage = Event::Usage(UsageEvent {
@@ -632,7 +646,7 @@ mod tests {
             serde_json::to_string(&usage).unwrap(),
             r#"{"type":"usage","candidate":"a/x","model":"x","request_class":"foreground","quality":"measured","tokens":{"input":10,"cache_read":0,"output":2},"cost_nanodollars":60000}"#
         );
-        for event in [Event::ProviderRetry(exhausted), circuit, admission, fallback, frame, hold, usage] {
+        for event in [Event::ProviderRetry(exhausted), rotation, circuit, admission, fallback, frame, hold, usage] {
             let told = serde_json::to_value(&event).unwrap();
             assert_eq!(told["type"], event.name());
         }

@@ -12,7 +12,7 @@ use http_body::Body;
 use http_body_util::Full;
 use pin_project_lite::pin_project;
 use stanchion_core::{
-    Call, CommitPolicy, Context, Dialect, DispositionRules, Failure, Framing, Selected, StreamRecord,
+    CacheRetention, Call, CommitPolicy, Context, Dialect, DispositionRules, Failure, Framing, Selected, StreamRecord,
 };
 use stanchion_wire::{render, request as wire_request, synthesize};
 use tokio::time::{Sleep, sleep};
@@ -50,6 +50,7 @@ struct Settings {
     dialect: Dialect,
     context: Context,
     commit: Option<CommitPolicy>,
+    retention: Option<CacheRetention>,
     heartbeats: Heartbeats,
     // Whether the client asks for the events of its request.
     tells: bool,
@@ -105,6 +106,7 @@ where
     pub(crate) fn new(request: Request<B>, service: S, layer: &EdgeLayer) -> Self {
         let (head, body) = request.into_parts();
         let commit = identity::commit_policy(&head.headers, layer);
+        let retention = identity::cache_retention(&head.headers, layer);
         let context = head.extensions.get().cloned().unwrap_or_else(|| identity::context(&head.headers, layer));
         let route = wire_request::route(head.uri.path());
         let dialect = route.as_ref().map_or(Dialect::OpenAiChat, |route| route.dialect);
@@ -118,6 +120,7 @@ where
             dialect,
             context,
             commit,
+            retention,
             heartbeats: layer.heartbeats.clone(),
             tells: identity::wants_events(&head.headers, layer),
             listener: None,
@@ -300,6 +303,9 @@ impl Settings {
         head.extensions.insert(self.context.clone());
         if let Some(policy) = self.commit {
             head.extensions.insert(policy);
+        }
+        if let Some(retention) = self.retention {
+            head.extensions.insert(retention);
         }
         Ok(Request::from_parts(head, Full::new(body)))
     }

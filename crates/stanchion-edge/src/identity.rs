@@ -1,7 +1,7 @@
 //! Who asks, from the request's headers.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use stanchion_core::{CommitPolicy, Context, RequestClass};
+use stanchion_core::{CacheRetention, CommitPolicy, Context, RequestClass};
 
 use crate::EdgeLayer;
 
@@ -46,6 +46,12 @@ pub(crate) fn context(headers: &HeaderMap, layer: &EdgeLayer) -> Context {
 pub(crate) fn commit_policy(headers: &HeaderMap, layer: &EdgeLayer) -> Option<CommitPolicy> {
     let value = headers.get("x-stanchion-commit").filter(|_| layer.identity_headers)?;
     CommitPolicy::parse(value.to_str().ok()?)
+}
+
+/// How long the provider is to keep the prompt, where the request says so.
+pub(crate) fn cache_retention(headers: &HeaderMap, layer: &EdgeLayer) -> Option<CacheRetention> {
+    let value = headers.get("x-stanchion-cache-retention").filter(|_| layer.identity_headers)?;
+    CacheRetention::parse(value.to_str().ok()?)
 }
 
 /// Whether the client asks for the events of its request.

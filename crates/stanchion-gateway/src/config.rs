@@ -21,17 +21,22 @@ mod check;
 mod file;
 mod locate;
 mod resilience;
+mod shared;
 mod value;
 
-use std::{collections::BTreeMap, fmt, net::SocketAddr, path::Path, time::Duration};
+use std::{collections::BTreeMap, fmt, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use stanchion::{
+    admission::{AdmissionPolicy, AdmissionScheduler},
+    cache_break::CacheBreakPolicy,
     circuit::CircuitPolicy,
     core::{Candidates, DispositionRules, Secret},
+    credentials::CredentialPools,
     deadline::{AttemptLimits, RecoveryLimits},
     fallback::OnOverflow,
     retry::{RetryBudget, RetryPolicy},
     stream::{CommitLayer, Malformed},
+    usage::Catalogue,
     wire::frame::FrameDecoder,
 };
 
@@ -46,6 +51,14 @@ pub struct Config {
     pub identity_headers: bool,
     /// The keys that clients must present; anyone may connect if there is none.
     pub client_keys: Vec<Secret>,
+    /// Where the requests of all models queue.
+    pub scheduler: AdmissionScheduler,
+    /// The keys of providers that have several.
+    pub credentials: CredentialPools,
+    /// What models cost.
+    pub catalogue: Arc<Catalogue>,
+    /// How prompt caches are watched.
+    pub cache: CacheBreakPolicy,
     /// What clients can ask for, by the name they ask for.
     pub models: BTreeMap<String, Model>,
 }
@@ -65,6 +78,10 @@ pub struct Model {
     pub heartbeat: Option<Duration>,
     /// When a candidate is left alone.
     pub circuit: CircuitPolicy,
+    /// What its requests queue for.
+    pub admission: AdmissionPolicy,
+    /// Whether providers are asked for usage where clients do not ask for it.
+    pub request_usage: bool,
     /// The clocks of one attempt.
     pub limits: AttemptLimits,
     /// The longest time to make a connection.
@@ -94,6 +111,8 @@ impl Model {
             retry_budget: Some(RetryBudget::default()),
             heartbeat: None,
             circuit: CircuitPolicy::default(),
+            admission: AdmissionPolicy::default(),
+            request_usage: false,
             limits: AttemptLimits::default(),
             connect: CONNECT,
             rules: DispositionRules::default(),

@@ -10,25 +10,33 @@ use std::{
 
 use stanchion::{
     Onion,
+    admission::{Admission, AdmissionBody, AdmissionLayer, AdmissionScheduler},
+    cache_break::{CacheBreak, CacheBreakBody, CacheBreakLayer, CacheBreakMonitor},
     circuit::{Circuit, CircuitBody, CircuitLayer, CircuitPreflight, CircuitPreflightLayer, CircuitRegistry},
     core::{Call, Candidate, Candidates, Family, Observer},
+    credentials::{CredentialPools, Credentials, CredentialsBody, CredentialsLayer},
     deadline::{Attempt, AttemptBody, AttemptLayer, Recovery, RecoveryBody, RecoveryLayer},
     edge::{Edge, EdgeBody, EdgeLayer},
     fallback::{Fallback, FallbackLayer},
     retry::{Retry, RetryLayer},
     stream::{Commit, CommitBody, CommitLayer, Observe, ObserveBody, ObserveLayer},
     upstream::{Transport, TransportBody, Upstream, UpstreamBody},
+    usage::{Catalogue, UsageBody, UsageLayer, UsageService},
 };
 
 pub use self::router::{ModelRouter, RouterFuture};
 use crate::{config, environment, keys::ClientKeys};
 
 /// What one model's requests go through.
-pub type ModelService =
-    Recovery<Fallback<Retry<CircuitPreflight<Circuit<Commit<Attempt<Observe<Upstream<Transport>>>>>>>>>;
+pub type ModelService = CacheBreak<UsageService<Recovery<Fallback<Retry<Credentials<Guarded>>>>>>;
+
+/// What each attempt goes through.
+type Guarded = CircuitPreflight<Admission<Circuit<Commit<Attempt<Observe<Upstream<Transport>>>>>>>;
 
 /// The body of a model's reply, as it comes out of its service.
-pub type ReplyBody = RecoveryBody<CircuitBody<CommitBody<AttemptBody<ObserveBody<UpstreamBody<TransportBody>>>>>>;
+pub type ReplyBody = CacheBreakBody<UsageBody<RecoveryBody<CredentialsBody<GuardedBody>>>>;
+
+type GuardedBody = AdmissionBody<CircuitBody<CommitBody<AttemptBody<ObserveBody<UpstreamBody<TransportBody>>>>>>;
 
 /// The body of a model's reply, as it leaves the edge.
 pub type ModelBody = EdgeBody<RouterFuture, ReplyBody>;
@@ -44,12 +52,16 @@ pub struct Gateway {
     pub keys: ClientKeys,
     /// The circuits of all candidates.
     pub circuits: CircuitRegistry,
+    /// Where requests queue.
+    pub scheduler: AdmissionScheduler,
+    /// The keys of providers that have several.
+    pub credentials: CredentialPools,
 }
 
 impl Gateway {
     /// The gateway that a configuration describes.
     pub fn new(config: &config::Config, observer: Option<Arc<dyn Observer>>) -> Self {
-        let mut parts = Parts::default();
+        let mut parts = Parts::new(config);
         let routes = config.models.iter().map(|(name, model)| (name.clone(), by_family(model, &mut parts))).collect();
         let mut edge = edge(config.max_request_bytes, observer).identity_headers(config.identity_headers);
         let heartbeats: HashMap<String, Duration> = config
@@ -65,6 +77,8 @@ impl Gateway {
             models: config.models.keys().cloned().collect(),
             keys: ClientKeys::new(&config.client_keys),
             circuits: parts.circuits,
+            scheduler: parts.scheduler,
+            credentials: parts.credentials,
         }
     }
 
@@ -82,6 +96,8 @@ impl Gateway {
             models: Arc::new([]),
             keys: ClientKeys::default(),
             circuits: parts.circuits,
+            scheduler: parts.scheduler,
+            credentials: parts.credentials,
         }
     }
 }
@@ -91,7 +107,7 @@ pub fn candidates(
     config: &config::Config,
     passes: impl Fn(&str) -> bool,
 ) -> Vec<(String, Arc<Candidate>, ModelService)> {
-    let mut parts = Parts::default();
+    let mut parts = Parts::new(config);
     let models = config.models.iter().filter(|(name, _)| passes(name));
     models
         .flat_map(|(name, model)| {
@@ -112,10 +128,14 @@ fn edge(max_request_bytes: usize, observer: Option<Arc<dyn Observer>>) -> EdgeLa
 
 type InnerOnion = Onion<
     tower_layer::Identity,
+    CacheBreakLayer,
+    UsageLayer,
     RecoveryLayer,
     FallbackLayer,
     RetryLayer,
+    CredentialsLayer,
     CircuitPreflightLayer,
+    AdmissionLayer,
     CircuitLayer,
     CommitLayer,
     AttemptLayer,
@@ -145,9 +165,24 @@ struct Parts {
     /// One pool of connections for each connect limit in use.
     transports: HashMap<Duration, Transport>,
     circuits: CircuitRegistry,
+    scheduler: AdmissionScheduler,
+    credentials: CredentialPools,
+    /// The prices; without a configuration those that come with us.
+    catalogue: Option<Arc<Catalogue>>,
+    caches: CacheBreakMonitor,
 }
 
 impl Parts {
+    fn new(config: &config::Config) -> Self {
+        Self {
+            scheduler: config.scheduler.clone(),
+            credentials: config.credentials.clone(),
+            catalogue: Some(config.catalogue.clone()),
+            caches: CacheBreakMonitor::new(config.cache.clone()),
+            ..Self::default()
+        }
+    }
+
     fn service(&mut self, model: &config::Model) -> ModelService {
         let build = || Transport::builder().connect_timeout(model.connect).build();
         let transport = self.transports.entry(model.connect).or_insert_with(build).clone();
@@ -156,7 +191,13 @@ impl Parts {
 
     fn onion(&self, model: &config::Model) -> InnerOnion {
         let circuit = CircuitLayer::new(self.circuits.clone(), model.circuit.clone());
+        let mut usage = UsageLayer::new().request_usage(model.request_usage);
+        if let Some(catalogue) = &self.catalogue {
+            usage = usage.catalogue(catalogue.clone());
+        }
         Onion::new()
+            .cache_break(CacheBreakLayer::with_monitor(self.caches.clone()))
+            .usage(usage)
             .recovery(RecoveryLayer::new(model.recovery))
             .fallback(
                 FallbackLayer::new(model.candidates.clone())
@@ -165,7 +206,9 @@ impl Parts {
                     .with_overflow(model.fallback.on_overflow),
             )
             .retry(RetryLayer::new(model.retry.clone()).with_budget(model.retry_budget.clone()))
-            .circuit(circuit.with_candidates(model.candidates.clone()))
+            .credentials(CredentialsLayer::new(self.credentials.clone()))
+            .circuit(circuit.with_candidates(self.credentials.expand(&model.candidates)))
+            .admission(AdmissionLayer::new(self.scheduler.clone(), model.admission.clone()))
             .commit(model.commit)
             .attempt(AttemptLayer::new(model.limits))
             .observe(ObserveLayer::new().malformed(model.stream.malformed).max_event(model.stream.max_event))

@@ -12,6 +12,7 @@ use hyper_util::{
 };
 use stanchion::{
     core::Dialect,
+    credentials::CredentialPools,
     wire::{render, request::route},
 };
 use tokio::net::{TcpListener, TcpStream};
@@ -24,6 +25,8 @@ const HEAD_TIME: Duration = Duration::from_secs(30);
 /// How long a client may take nothing of what is sent to it.
 #[cfg(target_os = "linux")]
 const SILENT_CLIENT: Duration = Duration::from_secs(60);
+/// How often the state of keys is saved.
+const SAVE_EVERY: Duration = Duration::from_secs(10);
 /// How long running streams may go on once the process is to end.
 const DRAIN_TIME: Duration = Duration::from_secs(30);
 
@@ -78,6 +81,7 @@ impl Server {
 
     /// Serves until `end` is done; then accepts nothing more and lets running streams end, for at most half a minute.
     pub async fn serve(self, end: impl Future<Output = ()>) {
+        let saving = tokio::spawn(keep_saved(self.gateway.credentials.clone()));
         let graceful = GracefulShutdown::new();
         let mut end = std::pin::pin!(end);
         loop {
@@ -95,9 +99,31 @@ impl Server {
             }
         }
         drop(self.listener);
+        // Who still queues is told at once; what runs may end.
+        self.gateway.scheduler.close();
         if tokio::time::timeout(DRAIN_TIME, graceful.shutdown()).await.is_err() {
             tracing::warn!("streams were cut off at the end of the drain time");
         }
+        saving.abort();
+        save(&self.gateway.credentials);
+    }
+}
+
+/// Writes the state of keys to their files, where any are wished, now and then.
+async fn keep_saved(credentials: CredentialPools) {
+    if credentials.iter().next().is_none() {
+        return;
+    }
+    loop {
+        tokio::time::sleep(SAVE_EVERY).await;
+        let credentials = credentials.clone();
+        let _ = tokio::task::spawn_blocking(move || save(&credentials)).await;
+    }
+}
+
+fn save(credentials: &CredentialPools) {
+    for (provider, error) in credentials.save() {
+        tracing::warn!(%provider, %error, "the state of its keys cannot be saved");
     }
 }
 
@@ -188,9 +214,15 @@ fn text(status: StatusCode, content_type: &'static str, body: String) -> Respons
     response
 }
 
-/// What an operator wants to see at a glance: the circuits, by the names of their candidates.
+/// What an operator wants to see at a glance: the circuits and queues, by the names of their candidates, and the keys by theirs.
 fn status(gateway: &Gateway) -> String {
-    serde_json::json!({ "circuits": gateway.circuits.status() }).to_string()
+    let (admission, credentials) = (gateway.scheduler.status(), gateway.credentials.status());
+    serde_json::json!({
+        "circuits": gateway.circuits.status(),
+        "admission": admission,
+        "credentials": credentials,
+    })
+    .to_string()
 }
 
 /// The list of models, in the form of OpenAI.

@@ -173,7 +173,7 @@ fn the_status_lists_circuits_by_the_names_of_their_candidates() {
         |headers: &str| gateway.ask(&format!("GET /status HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}\r\n"));
     let key = "authorization: Bearer k1\r\n";
     assert!(status("").starts_with("HTTP/1.1 401"));
-    assert!(status(key).ends_with(r#"{"circuits":[]}"#), "{}", status(key));
+    assert!(status(key).contains(r#""circuits":[]"#), "{}", status(key));
     for _ in 0..2 {
         let failed = gateway.post("/v1/chat/completions", key, r#"{"model":"m"}"#);
         assert!(failed.starts_with("HTTP/1.1 5"), "{failed}");

@@ -1,7 +1,8 @@
 use std::time::Duration;
 
 use stanchion_core::{
-    CircuitOutcome, Disposition, ExhaustedBy, Failure, FailureKind, Phase, RecoveryMode, Retry, RetryClass, RetryReason,
+    CircuitOutcome, Disposition, ExhaustedBy, Failure, FailureKind, Phase, PoolState, RecoveryMode, Retry, RetryClass,
+    RetryReason,
 };
 
 use crate::{RetryPolicy, policy::Limits};
@@ -155,6 +156,9 @@ impl Ledger {
             return Verdict::Exhausted(cause, Some(ExhaustedBy::AttemptLimit));
         } else if disposition.retry == Retry::Once && self.once_spent {
             None
+        } else if failure.pool() == Some(PoolState::AnotherReady) {
+            // With another key there is nothing to wait for.
+            Some(Duration::ZERO)
         } else {
             policy.wait(mode, class, number, hint, random)
         };

@@ -7,7 +7,7 @@ use std::{
 };
 
 use stanchion_core::{
-    DispositionRules, Failure, FailureKind, HintSource, HintSources, RecoveryMode, RetryClass, RetryHint,
+    DispositionRules, Failure, FailureKind, HintSource, HintSources, PoolState, RecoveryMode, RetryClass, RetryHint,
 };
 
 use crate::backoff::{Backoff, CapStage};
@@ -235,6 +235,17 @@ impl RetryPolicy {
 
     /// How long the provider asks us to wait, as far as this policy listens to it.
     pub fn hint(&self, failure: &Failure) -> Option<RetryHint> {
+        // What holds for the key that failed does not hold for another.
+        if failure.pool() == Some(PoolState::AnotherReady) {
+            return None;
+        }
+        // What our own layers say is no provider's word, and is not read again.
+        let ours = |hint: &RetryHint| {
+            matches!(hint.source(), HintSource::Credentials | HintSource::Circuit | HintSource::Admission)
+        };
+        if failure.hint().as_ref().is_some_and(ours) {
+            return failure.hint();
+        }
         let Some(order) = self.hints.as_deref() else { return failure.hint() };
         // Windows are reported with every reply, and matter only to one that refuses.
         let limited = matches!(failure.kind(), FailureKind::RateLimited | FailureKind::Overloaded);

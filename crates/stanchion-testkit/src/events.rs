@@ -183,8 +183,8 @@ mod tests {
     use std::time::Duration;
 
     use stanchion_core::{
-        AdmissionReason, AdmissionResource, FallbackEvent, FrameEvent, FrameFault, ProviderStall, RequestClass,
-        RetryPhase, StallPhase, Usage, UsageQuality,
+        AdmissionReason, AdmissionResource, CredentialRotation, CredentialStrategy, FallbackEvent, FrameEvent,
+        FrameFault, ProviderStall, RequestClass, RetryPhase, RotationReason, StallPhase, Usage, UsageQuality,
     };
 
     use super::*;
@@ -252,6 +252,16 @@ mod tests {
             cost_nanodollars: Some(907_500),
         };
         Context::emit(Some(&context), || Event::Usage(usage.clone()));
+        let rotation = CredentialRotation {
+            reason: RotationReason::RateLimitCooldown,
+            provider: "a".into(),
+            candidate: None,
+            credential_id: "first".into(),
+            strategy: CredentialStrategy::RoundRobin,
+            cooldown: Some(Duration::from_secs(60)),
+            ready_count: 1,
+        };
+        Context::emit(Some(&context), || Event::CredentialRotation(rotation.clone()));
         let lines = [
             "R.scheduled#1~500",
             "R.attempt#1",
@@ -263,6 +273,7 @@ mod tests {
             "A.admitted~800",
             "A.rejected~0(queue_full)",
             "U.measured 10+900/?>42~907500",
+            "K.rate_limit_cooldown first~60000(1)",
         ];
         assert_eq!(events.lines(), lines);
         assert_eq!(events.timed_lines()[..2], ["0 R.scheduled#1~500", "500 R.attempt#1"]);

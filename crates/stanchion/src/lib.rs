@@ -6,9 +6,13 @@
 //! | layer | feature | what it does |
 //! |---|---|---|
 //! | [`edge`] | `edge` | makes requests replayable, and failures errors in the client's dialect |
+//! | [`cache_break`] | `cache-break` | tells why a prompt cache broke, and what that cost |
+//! | [`usage`] | `usage` | tells what each reply used and cost |
 //! | [`deadline`] Recovery | `deadline` | the deadline of a whole recovery |
 //! | [`fallback`] | `fallback` | tries candidates in order |
 //! | [`retry`] | `retry` | replays zero-output failures |
+//! | [`credentials`] | `credentials` | chooses one of the keys of a provider, and lets a limited one rest |
+//! | [`admission`] | `admission` | the weighted fair queue |
 //! | [`circuit`] | `circuit` | leaves a failing provider alone, and lets one probe through at a time |
 //! | [`stream`] Commit | `stream` | holds a reply back until its first real output |
 //! | [`deadline`] Attempt | `deadline` | total, first-output and idle limits of one attempt |
@@ -61,9 +65,15 @@ pub use onion::Onion;
     feature = "deadline"
 ))]
 pub use onion::Standard;
+#[cfg(feature = "admission")]
+pub use stanchion_admission as admission;
+#[cfg(feature = "cache-break")]
+pub use stanchion_cache_break as cache_break;
 #[cfg(feature = "circuit")]
 pub use stanchion_circuit as circuit;
 pub use stanchion_core as core;
+#[cfg(feature = "credentials")]
+pub use stanchion_credentials as credentials;
 #[cfg(feature = "deadline")]
 pub use stanchion_deadline as deadline;
 #[cfg(feature = "edge")]
@@ -76,4 +86,6 @@ pub use stanchion_retry as retry;
 pub use stanchion_stream as stream;
 #[cfg(feature = "upstream")]
 pub use stanchion_upstream as upstream;
+#[cfg(feature = "usage")]
+pub use stanchion_usage as usage;
 pub use stanchion_wire as wire;

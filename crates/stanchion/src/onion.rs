@@ -2,30 +2,41 @@ use tower_layer::{Identity, Layer};
 
 /// Stacks layers in the documented order, whatever the order in which they are given. Parts may be left out.
 ///
-/// Outermost first: edge, recovery, fallback, retry, circuit (before the queue), circuit (after it), commit, attempt, observe. The result is
-/// a concrete type: nothing is boxed.
+/// Outermost first: edge, cache break, usage, recovery, fallback, retry, credentials, circuit (before the queue), admission, circuit
+/// (after it), commit, attempt, observe. The result is a concrete type: nothing is boxed.
 ///
-/// Why this order: a recovery's deadline cuts everything that its candidates wait for; a fallback gives each candidate its own retries; a
-/// retry sees only failures before output, because commit stands within it; a circuit stands within retry so that nothing is held while
-/// it is waited for, and outside of commit so that the first output is what counts as success; the clocks of an attempt stand within
-/// commit, so that holding back is bounded by them; observe reads what everything else judges by.
+/// Why this order: what a reply used and whether its prompt cache broke is told once for a request, whoever answered it; a recovery's
+/// deadline cuts everything that its candidates wait for; a fallback gives each candidate its own retries; a retry sees only failures
+/// before output, because commit stands within it, and may take another key each time; a circuit is that of a key's own account, and
+/// stands within retry so that nothing is held while it is waited for; a queue stands within retry so that a backoff holds no permit,
+/// and within the first look at the circuit so that a dead provider does not fill it; the circuit is looked at again after the queue,
+/// and outside of commit so that the first output is what counts as success; the clocks of an attempt stand within commit, so that
+/// holding back is bounded by them; observe reads what everything else judges by.
 #[derive(Debug, Clone)]
 pub struct Onion<
     Edge = Identity,
+    CacheBreak = Identity,
+    Usage = Identity,
     Recovery = Identity,
     Fallback = Identity,
     Retry = Identity,
+    Credentials = Identity,
     Preflight = Identity,
+    Admission = Identity,
     Circuit = Identity,
     Commit = Identity,
     Attempt = Identity,
     Observe = Identity,
 > {
     edge: Edge,
+    cache_break: CacheBreak,
+    usage: Usage,
     recovery: Recovery,
     fallback: Fallback,
     retry: Retry,
+    credentials: Credentials,
     preflight: Preflight,
+    admission: Admission,
     circuit: Circuit,
     commit: Commit,
     attempt: Attempt,
@@ -38,10 +49,14 @@ impl Onion {
         let none = Identity::new;
         Self {
             edge: none(),
+            cache_break: none(),
+            usage: none(),
             recovery: none(),
             fallback: none(),
             retry: none(),
+            credentials: none(),
             preflight: none(),
+            admission: none(),
             circuit: none(),
             commit: none(),
             attempt: none(),
@@ -68,9 +83,13 @@ impl Default for Onion {
 pub type Standard = Onion<
     stanchion_edge::EdgeLayer,
     Identity,
+    Identity,
+    Identity,
     stanchion_fallback::FallbackLayer,
     stanchion_retry::RetryLayer,
+    Identity,
     stanchion_circuit::CircuitPreflightLayer,
+    Identity,
     stanchion_circuit::CircuitLayer,
     stanchion_stream::CommitLayer,
     stanchion_deadline::AttemptLayer,
@@ -86,8 +105,9 @@ pub type Standard = Onion<
     feature = "deadline"
 ))]
 impl Onion {
-    /// The layers with their default settings. [Recovery](Onion::recovery) is left out: it lets a caller wait for many minutes, which has to be
-    /// wanted.
+    /// The layers that need no settings, with their defaults. Left out are those that have to be wanted: [recovery](Onion::recovery), which
+    /// lets a caller wait for many minutes, [admission](Onion::admission) and [credentials](Onion::credentials), which do nothing without a
+    /// limit or a key, and [usage](Onion::usage) and [cache breaks](Onion::cache_break), which read every request.
     pub fn standard(candidates: stanchion_core::Candidates) -> Standard {
         let circuit = stanchion_circuit::CircuitLayer::default().with_candidates(candidates.clone());
         Self::new()
@@ -101,12 +121,120 @@ impl Onion {
     }
 }
 
-impl<E, V, F, R, P, I, C, A, O> Onion<E, V, F, R, P, I, C, A, O> {
+#[expect(clippy::type_complexity, reason = "one parameter for each layer")]
+impl<E, K, U, V, F, R, D, P, Q, I, C, A, O> Onion<E, K, U, V, F, R, D, P, Q, I, C, A, O> {
     /// Sets the outermost layer. See [`edge`](crate::edge).
     #[cfg(feature = "edge")]
-    pub fn edge(self, edge: stanchion_edge::EdgeLayer) -> Onion<stanchion_edge::EdgeLayer, V, F, R, P, I, C, A, O> {
-        let Self { recovery, fallback, retry, preflight, circuit, commit, attempt, observe, .. } = self;
-        Onion { edge, recovery, fallback, retry, preflight, circuit, commit, attempt, observe }
+    pub fn edge(
+        self,
+        edge: stanchion_edge::EdgeLayer,
+    ) -> Onion<stanchion_edge::EdgeLayer, K, U, V, F, R, D, P, Q, I, C, A, O> {
+        let Self {
+            cache_break,
+            usage,
+            recovery,
+            fallback,
+            retry,
+            credentials,
+            preflight,
+            admission,
+            circuit,
+            commit,
+            attempt,
+            observe,
+            ..
+        } = self;
+        Onion {
+            edge,
+            cache_break,
+            usage,
+            recovery,
+            fallback,
+            retry,
+            credentials,
+            preflight,
+            admission,
+            circuit,
+            commit,
+            attempt,
+            observe,
+        }
+    }
+
+    /// Sets the layer that tells why a prompt cache broke. See [`cache_break`](crate::cache_break).
+    #[cfg(feature = "cache-break")]
+    pub fn cache_break(
+        self,
+        cache_break: stanchion_cache_break::CacheBreakLayer,
+    ) -> Onion<E, stanchion_cache_break::CacheBreakLayer, U, V, F, R, D, P, Q, I, C, A, O> {
+        let Self {
+            edge,
+            usage,
+            recovery,
+            fallback,
+            retry,
+            credentials,
+            preflight,
+            admission,
+            circuit,
+            commit,
+            attempt,
+            observe,
+            ..
+        } = self;
+        Onion {
+            edge,
+            cache_break,
+            usage,
+            recovery,
+            fallback,
+            retry,
+            credentials,
+            preflight,
+            admission,
+            circuit,
+            commit,
+            attempt,
+            observe,
+        }
+    }
+
+    /// Sets the layer that tells what each reply used and cost. See [`usage`](crate::usage).
+    #[cfg(feature = "usage")]
+    pub fn usage(
+        self,
+        usage: stanchion_usage::UsageLayer,
+    ) -> Onion<E, K, stanchion_usage::UsageLayer, V, F, R, D, P, Q, I, C, A, O> {
+        let Self {
+            edge,
+            cache_break,
+            recovery,
+            fallback,
+            retry,
+            credentials,
+            preflight,
+            admission,
+            circuit,
+            commit,
+            attempt,
+            observe,
+            ..
+        } = self;
+        Onion {
+            edge,
+            cache_break,
+            usage,
+            recovery,
+            fallback,
+            retry,
+            credentials,
+            preflight,
+            admission,
+            circuit,
+            commit,
+            attempt,
+            observe,
+        }
     }
 
     /// Sets the deadline of a whole recovery. See [`deadline`](crate::deadline).
@@ -114,9 +242,37 @@ impl<E, V, F, R, P, I, C, A, O> Onion<E, V, F, R, P, I, C, A, O> {
     pub fn recovery(
         self,
         recovery: stanchion_deadline::RecoveryLayer,
-    ) -> Onion<E, stanchion_deadline::RecoveryLayer, F, R, P, I, C, A, O> {
-        let Self { edge, fallback, retry, preflight, circuit, commit, attempt, observe, .. } = self;
-        Onion { edge, recovery, fallback, retry, preflight, circuit, commit, attempt, observe }
+    ) -> Onion<E, K, U, stanchion_deadline::RecoveryLayer, F, R, D, P, Q, I, C, A, O> {
+        let Self {
+            edge,
+            cache_break,
+            usage,
+            fallback,
+            retry,
+            credentials,
+            preflight,
+            admission,
+            circuit,
+            commit,
+            attempt,
+            observe,
+            ..
+        } = self;
+        Onion {
+            edge,
+            cache_break,
+            usage,
+            recovery,
+            fallback,
+            retry,
+            credentials,
+            preflight,
+            admission,
+            circuit,
+            commit,
+            attempt,
+            observe,
+        }
     }
 
     /// Sets the layer that tries candidates in order. See [`fallback`](crate::fallback).
@@ -124,9 +280,37 @@ impl<E, V, F, R, P, I, C, A, O> Onion<E, V, F, R, P, I, C, A, O> {
     pub fn fallback(
         self,
         fallback: stanchion_fallback::FallbackLayer,
-    ) -> Onion<E, V, stanchion_fallback::FallbackLayer, R, P, I, C, A, O> {
-        let Self { edge, recovery, retry, preflight, circuit, commit, attempt, observe, .. } = self;
-        Onion { edge, recovery, fallback, retry, preflight, circuit, commit, attempt, observe }
+    ) -> Onion<E, K, U, V, stanchion_fallback::FallbackLayer, R, D, P, Q, I, C, A, O> {
+        let Self {
+            edge,
+            cache_break,
+            usage,
+            recovery,
+            retry,
+            credentials,
+            preflight,
+            admission,
+            circuit,
+            commit,
+            attempt,
+            observe,
+            ..
+        } = self;
+        Onion {
+            edge,
+            cache_break,
+            usage,
+            recovery,
+            fallback,
+            retry,
+            credentials,
+            preflight,
+            admission,
+            circuit,
+            commit,
+            attempt,
+            observe,
+        }
     }
 
     /// Sets the layer that replays zero-output failures. See [`retry`](crate::retry).
@@ -134,9 +318,113 @@ impl<E, V, F, R, P, I, C, A, O> Onion<E, V, F, R, P, I, C, A, O> {
     pub fn retry(
         self,
         retry: stanchion_retry::RetryLayer,
-    ) -> Onion<E, V, F, stanchion_retry::RetryLayer, P, I, C, A, O> {
-        let Self { edge, recovery, fallback, preflight, circuit, commit, attempt, observe, .. } = self;
-        Onion { edge, recovery, fallback, retry, preflight, circuit, commit, attempt, observe }
+    ) -> Onion<E, K, U, V, F, stanchion_retry::RetryLayer, D, P, Q, I, C, A, O> {
+        let Self {
+            edge,
+            cache_break,
+            usage,
+            recovery,
+            fallback,
+            credentials,
+            preflight,
+            admission,
+            circuit,
+            commit,
+            attempt,
+            observe,
+            ..
+        } = self;
+        Onion {
+            edge,
+            cache_break,
+            usage,
+            recovery,
+            fallback,
+            retry,
+            credentials,
+            preflight,
+            admission,
+            circuit,
+            commit,
+            attempt,
+            observe,
+        }
+    }
+
+    /// Sets the layer that chooses one of a provider's keys. See [`credentials`](crate::credentials).
+    #[cfg(feature = "credentials")]
+    pub fn credentials(
+        self,
+        credentials: stanchion_credentials::CredentialsLayer,
+    ) -> Onion<E, K, U, V, F, R, stanchion_credentials::CredentialsLayer, P, Q, I, C, A, O> {
+        let Self {
+            edge,
+            cache_break,
+            usage,
+            recovery,
+            fallback,
+            retry,
+            preflight,
+            admission,
+            circuit,
+            commit,
+            attempt,
+            observe,
+            ..
+        } = self;
+        Onion {
+            edge,
+            cache_break,
+            usage,
+            recovery,
+            fallback,
+            retry,
+            credentials,
+            preflight,
+            admission,
+            circuit,
+            commit,
+            attempt,
+            observe,
+        }
+    }
+
+    /// Sets the layer where requests queue for their turn. See [`admission`](crate::admission).
+    #[cfg(feature = "admission")]
+    pub fn admission(
+        self,
+        admission: stanchion_admission::AdmissionLayer,
+    ) -> Onion<E, K, U, V, F, R, D, P, stanchion_admission::AdmissionLayer, I, C, A, O> {
+        let Self {
+            edge,
+            cache_break,
+            usage,
+            recovery,
+            fallback,
+            retry,
+            credentials,
+            preflight,
+            circuit,
+            commit,
+            attempt,
+            observe,
+            ..
+        } = self;
+        Onion {
+            edge,
+            cache_break,
+            usage,
+            recovery,
+            fallback,
+            retry,
+            credentials,
+            preflight,
+            admission,
+            circuit,
+            commit,
+            attempt,
+            observe,
+        }
     }
 
     /// Sets the circuits, both where they turn requests away before they queue, and where they let them through. See
@@ -145,10 +433,38 @@ impl<E, V, F, R, P, I, C, A, O> Onion<E, V, F, R, P, I, C, A, O> {
     pub fn circuit(
         self,
         circuit: stanchion_circuit::CircuitLayer,
-    ) -> Onion<E, V, F, R, stanchion_circuit::CircuitPreflightLayer, stanchion_circuit::CircuitLayer, C, A, O> {
-        let Self { edge, recovery, fallback, retry, commit, attempt, observe, .. } = self;
+    ) -> Onion<E, K, U, V, F, R, D, stanchion_circuit::CircuitPreflightLayer, Q, stanchion_circuit::CircuitLayer, C, A, O>
+    {
+        let Self {
+            edge,
+            cache_break,
+            usage,
+            recovery,
+            fallback,
+            retry,
+            credentials,
+            admission,
+            commit,
+            attempt,
+            observe,
+            ..
+        } = self;
         let preflight = circuit.preflight();
-        Onion { edge, recovery, fallback, retry, preflight, circuit, commit, attempt, observe }
+        Onion {
+            edge,
+            cache_break,
+            usage,
+            recovery,
+            fallback,
+            retry,
+            credentials,
+            preflight,
+            admission,
+            circuit,
+            commit,
+            attempt,
+            observe,
+        }
     }
 
     /// Sets the layer that holds a reply back until its first real output. See [`stream`](crate::stream).
@@ -156,9 +472,37 @@ impl<E, V, F, R, P, I, C, A, O> Onion<E, V, F, R, P, I, C, A, O> {
     pub fn commit(
         self,
         commit: stanchion_stream::CommitLayer,
-    ) -> Onion<E, V, F, R, P, I, stanchion_stream::CommitLayer, A, O> {
-        let Self { edge, recovery, fallback, retry, preflight, circuit, attempt, observe, .. } = self;
-        Onion { edge, recovery, fallback, retry, preflight, circuit, commit, attempt, observe }
+    ) -> Onion<E, K, U, V, F, R, D, P, Q, I, stanchion_stream::CommitLayer, A, O> {
+        let Self {
+            edge,
+            cache_break,
+            usage,
+            recovery,
+            fallback,
+            retry,
+            credentials,
+            preflight,
+            admission,
+            circuit,
+            attempt,
+            observe,
+            ..
+        } = self;
+        Onion {
+            edge,
+            cache_break,
+            usage,
+            recovery,
+            fallback,
+            retry,
+            credentials,
+            preflight,
+            admission,
+            circuit,
+            commit,
+            attempt,
+            observe,
+        }
     }
 
     /// Sets the clocks of one attempt. See [`deadline`](crate::deadline).
@@ -166,9 +510,37 @@ impl<E, V, F, R, P, I, C, A, O> Onion<E, V, F, R, P, I, C, A, O> {
     pub fn attempt(
         self,
         attempt: stanchion_deadline::AttemptLayer,
-    ) -> Onion<E, V, F, R, P, I, C, stanchion_deadline::AttemptLayer, O> {
-        let Self { edge, recovery, fallback, retry, preflight, circuit, commit, observe, .. } = self;
-        Onion { edge, recovery, fallback, retry, preflight, circuit, commit, attempt, observe }
+    ) -> Onion<E, K, U, V, F, R, D, P, Q, I, C, stanchion_deadline::AttemptLayer, O> {
+        let Self {
+            edge,
+            cache_break,
+            usage,
+            recovery,
+            fallback,
+            retry,
+            credentials,
+            preflight,
+            admission,
+            circuit,
+            commit,
+            observe,
+            ..
+        } = self;
+        Onion {
+            edge,
+            cache_break,
+            usage,
+            recovery,
+            fallback,
+            retry,
+            credentials,
+            preflight,
+            admission,
+            circuit,
+            commit,
+            attempt,
+            observe,
+        }
     }
 
     /// Sets the layer that reads the stream as it passes. See [`stream`](crate::stream).
@@ -176,9 +548,37 @@ impl<E, V, F, R, P, I, C, A, O> Onion<E, V, F, R, P, I, C, A, O> {
     pub fn observe(
         self,
         observe: stanchion_stream::ObserveLayer,
-    ) -> Onion<E, V, F, R, P, I, C, A, stanchion_stream::ObserveLayer> {
-        let Self { edge, recovery, fallback, retry, preflight, circuit, commit, attempt, .. } = self;
-        Onion { edge, recovery, fallback, retry, preflight, circuit, commit, attempt, observe }
+    ) -> Onion<E, K, U, V, F, R, D, P, Q, I, C, A, stanchion_stream::ObserveLayer> {
+        let Self {
+            edge,
+            cache_break,
+            usage,
+            recovery,
+            fallback,
+            retry,
+            credentials,
+            preflight,
+            admission,
+            circuit,
+            commit,
+            attempt,
+            ..
+        } = self;
+        Onion {
+            edge,
+            cache_break,
+            usage,
+            recovery,
+            fallback,
+            retry,
+            credentials,
+            preflight,
+            admission,
+            circuit,
+            commit,
+            attempt,
+            observe,
+        }
     }
 
     /// Stacks the layers over a service.
@@ -190,17 +590,21 @@ impl<E, V, F, R, P, I, C, A, O> Onion<E, V, F, R, P, I, C, A, O> {
     }
 }
 
-impl<S, E, V, F, R, P, I, C, A, O> Layer<S> for Onion<E, V, F, R, P, I, C, A, O>
+impl<S, E, K, U, V, F, R, D, P, Q, I, C, A, O> Layer<S> for Onion<E, K, U, V, F, R, D, P, Q, I, C, A, O>
 where
     O: Layer<S>,
     A: Layer<O::Service>,
     C: Layer<A::Service>,
     I: Layer<C::Service>,
-    P: Layer<I::Service>,
-    R: Layer<P::Service>,
+    Q: Layer<I::Service>,
+    P: Layer<Q::Service>,
+    D: Layer<P::Service>,
+    R: Layer<D::Service>,
     F: Layer<R::Service>,
     V: Layer<F::Service>,
-    E: Layer<V::Service>,
+    U: Layer<V::Service>,
+    K: Layer<U::Service>,
+    E: Layer<K::Service>,
 {
     type Service = E::Service;
 
@@ -209,10 +613,14 @@ where
         let timed = self.attempt.layer(observed);
         let committed = self.commit.layer(timed);
         let guarded = self.circuit.layer(committed);
-        let admitted = self.preflight.layer(guarded);
-        let retried = self.retry.layer(admitted);
+        let admitted = self.admission.layer(guarded);
+        let preflighted = self.preflight.layer(admitted);
+        let keyed = self.credentials.layer(preflighted);
+        let retried = self.retry.layer(keyed);
         let candidates = self.fallback.layer(retried);
         let bounded = self.recovery.layer(candidates);
-        self.edge.layer(bounded)
+        let accounted = self.usage.layer(bounded);
+        let watched = self.cache_break.layer(accounted);
+        self.edge.layer(watched)
     }
 }

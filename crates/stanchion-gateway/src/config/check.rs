@@ -85,7 +85,7 @@ const CONNECTION_HEADERS: [&str; 8] =
 
 pub(super) struct Checker<'a> {
     text: &'a str,
-    environment: &'a dyn Fn(&str) -> Option<String>,
+    pub(super) environment: &'a dyn Fn(&str) -> Option<String>,
     complaints: Vec<Complaint>,
 }
 
@@ -142,6 +142,10 @@ impl Checker<'_> {
             max_request_bytes: self.size(file.server.max_request_bytes.as_ref(), MAX_REQUEST_BYTES),
             identity_headers: file.server.identity_headers.unwrap_or(true),
             client_keys,
+            scheduler: self.scheduler(file),
+            credentials: self.credential_pools(file),
+            catalogue: self.catalogue(&file.usage).into(),
+            cache: self.cache(&file.cache),
             models,
         }
     }
@@ -198,6 +202,8 @@ impl Checker<'_> {
                 limits.idle(),
             ),
             limits,
+            admission: self.admission(model, defaults),
+            request_usage: model.request_usage.or(defaults.request_usage).unwrap_or(false),
             connect: connect.map_or(CONNECT, |connect| connect.get_ref().0),
             rules,
             fallback: FallbackSettings {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use stanchion::{
     circuit::{LateFailure, Recovery as CircuitRecovery, SuccessOn},
-    core::{CommitPolicy, FallbackOn, Family, ForceOpenOn, HintSource},
+    core::{CommitPolicy, CredentialStrategy, FallbackOn, Family, ForceOpenOn, HintSource},
 };
 use toml::Spanned;
 
@@ -24,6 +24,46 @@ pub(super) struct File {
     pub(super) models: BTreeMap<String, Spanned<Model>>,
     #[serde(default)]
     pub(super) defaults: Settings,
+    #[serde(default)]
+    pub(super) admission: Admission,
+    #[serde(default)]
+    pub(super) owners: BTreeMap<String, Owner>,
+    #[serde(default)]
+    pub(super) usage: Usage,
+    #[serde(default)]
+    pub(super) cache: Cache,
+}
+
+/// What all models' requests queue for together.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Admission {
+    pub(super) global_concurrency: Option<Spanned<u32>>,
+    pub(super) owner_concurrency: Option<Spanned<u32>>,
+    pub(super) max_pending: Option<Spanned<u32>>,
+    pub(super) max_pending_bytes: Option<Spanned<Bytes>>,
+    pub(super) aging: Option<Spanned<Span>>,
+    pub(super) class_limits: Option<bool>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Owner {
+    pub(super) weight: Spanned<u32>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Usage {
+    pub(super) prices: Option<Spanned<String>>,
+}
+
+/// The monitor of prompt caches.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Cache {
+    pub(super) max_sessions: Option<Spanned<usize>>,
+    pub(super) derive_sessions: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -51,15 +91,28 @@ pub(super) struct Provider {
     pub(super) api_key: Option<Spanned<String>>,
     pub(super) api_key_env: Option<Spanned<String>>,
     pub(super) api_key_file: Option<Spanned<String>>,
+    pub(super) api_keys_env: Option<Spanned<Vec<String>>>,
+    pub(super) credentials: Option<Spanned<ProviderCredentials>>,
     #[serde(default)]
     pub(super) headers: BTreeMap<String, Spanned<String>>,
     #[serde(default)]
     pub(super) repair_opaque_400: Option<Spanned<bool>>,
 }
 
+/// How one of several keys is chosen.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ProviderCredentials {
+    pub(super) strategy: Option<CredentialStrategy>,
+    pub(super) cooldown: Option<Spanned<Span>>,
+    pub(super) exhausted_for: Option<Spanned<Span>>,
+    pub(super) state_file: Option<String>,
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Model {
+    pub(super) cost: Option<Spanned<u8>>,
     pub(super) candidates: Vec<Spanned<Candidate>>,
     pub(super) heartbeat: Option<Spanned<Span>>,
     #[serde(default)]
@@ -70,6 +123,9 @@ pub(super) struct Model {
     pub(super) retry_budget: RetryBudget,
     #[serde(default)]
     pub(super) circuit: Circuit,
+    #[serde(default)]
+    pub(super) admission: ModelAdmission,
+    pub(super) request_usage: Option<bool>,
     #[serde(default)]
     pub(super) timeouts: Timeouts,
     #[serde(default)]
@@ -106,6 +162,9 @@ pub(super) struct Settings {
     pub(super) retry_budget: RetryBudget,
     #[serde(default)]
     pub(super) circuit: Circuit,
+    #[serde(default)]
+    pub(super) admission: ModelAdmission,
+    pub(super) request_usage: Option<bool>,
     #[serde(default)]
     pub(super) timeouts: Timeouts,
     #[serde(default)]
@@ -200,6 +259,16 @@ pub(super) struct Circuit {
     pub(super) force_open_on: Option<Vec<ForceOpenOn>>,
     pub(super) recovery: Option<CircuitRecovery>,
     pub(super) max_open_share: Option<Spanned<f64>>,
+}
+
+/// What the requests to one candidate queue for.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ModelAdmission {
+    pub(super) concurrency: Option<Spanned<u32>>,
+    pub(super) max_wait: Option<Spanned<Span>>,
+    pub(super) max_pending: Option<Spanned<u32>>,
+    pub(super) max_pending_bytes: Option<Spanned<Bytes>>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]

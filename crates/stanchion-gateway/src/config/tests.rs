@@ -526,3 +526,64 @@ fn what_cannot_be_repaired_is_told() {
     assert!(error.contains("providers.p.repair_opaque_400: requests in this dialect must have max_tokens"), "{error}");
     assert!(!parse(&with("[server]\nidentity_headers = false")).unwrap().identity_headers);
 }
+
+#[test]
+fn queues_are_off_until_a_limit_is_set() {
+    let config = parse(&with("")).unwrap();
+    let layer = |config: &Config| {
+        stanchion::admission::AdmissionLayer::new(config.scheduler.clone(), config.models["m"].admission.clone())
+    };
+    assert!(layer(&config).is_off());
+    for tables in [
+        "[admission]\nglobal_concurrency = 4",
+        "[admission]\nowner_concurrency = 4\naging = \"10s\"\nclass_limits = true\n[owners.root]\nweight = 3",
+        "[models.m.admission]\nconcurrency = 2\nmax_wait = \"0s\"",
+        "[defaults.admission]\nconcurrency = 2\nmax_pending = 9\nmax_pending_bytes = \"1MiB\"",
+    ] {
+        assert!(!layer(&parse(&with(tables)).unwrap_or_else(|error| panic!("{error}"))).is_off(), "{tables}");
+    }
+    let own = model("[defaults.admission]\nconcurrency = 2\n[models.m.admission]\nconcurrency = 3\nmax_wait = \"5s\"")
+        .admission;
+    assert_eq!((own.concurrency(), own.max_wait()), (Some(3), Duration::from_secs(5)));
+    for (tables, complaint) in [
+        ("[admission]\nglobal_concurrency = 0", ":7: admission.global_concurrency: "),
+        ("[models.m.admission]\nmax_wait = \"11m\"", ":7: models.m.admission.max_wait: "),
+        ("[models.m.admission]\nmax_pending_bytes = \"1KiB\"", ":7: models.m.admission.max_pending_bytes: "),
+        ("[owners.root]\nweight = 0", ":7: owners.root.weight: "),
+    ] {
+        let error = parse(&with(tables)).map(drop).unwrap_err().to_string();
+        assert!(error.contains(complaint), "{tables}\n  told:   {error}\n  wanted: {complaint}");
+    }
+}
+
+#[test]
+fn a_provider_may_have_several_keys() {
+    let provider = |lines: &str| with("").replace("[providers.p]\n", &format!("[providers.p]\n{lines}\n"));
+    let config = parse(&provider(
+        "api_keys_env = [\"PRIMARY_KEY\"]\ncredentials = { strategy = \"fill_first\", cooldown = \"30s\" }",
+    ))
+    .unwrap();
+    let pool = config.credentials.get("p").unwrap();
+    assert_eq!((pool.ids().len(), &*pool.ids()[0], pool.strategy().as_str()), (1, "PRIMARY_KEY", "fill_first"));
+    for (lines, complaint) in [
+        ("api_keys_env = [\"NO_SUCH_KEY\"]", "the environment variable NO_SUCH_KEY is not set"),
+        ("api_keys_env = [\"PRIMARY_KEY\"]\napi_key = \"sk\"", "the key is given twice"),
+        ("credentials = { cooldown = \"30s\" }", "there is nothing to choose from: set api_keys_env"),
+        ("api_keys_env = []", "models"),
+    ] {
+        match parse(&provider(lines)) {
+            Err(error) => assert!(error.to_string().contains(complaint) || lines.ends_with("[]"), "{error}"),
+            Ok(_) => panic!("{lines} passes"),
+        }
+    }
+}
+
+#[test]
+fn prices_and_caches_are_set() {
+    let config =
+        parse(&with("[cache]\nmax_sessions = 5\nderive_sessions = true\n[defaults]\nrequest_usage = true")).unwrap();
+    assert_eq!((config.cache.max_sessions(), config.cache.derives_sessions()), (5, true));
+    assert!(config.models["m"].request_usage);
+    let error = parse(&with("[usage]\nprices = \"no-such-file.toml\"")).map(drop).unwrap_err().to_string();
+    assert!(error.contains(":7: usage.prices: the file cannot be read"), "{error}");
+}

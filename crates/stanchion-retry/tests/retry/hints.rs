@@ -94,3 +94,10 @@ async fn a_hint_that_only_the_policy_reads_leaves_with_the_failure() {
     let failure = play(RetryLayer::new(policy), Context::default(), [Err(told)]).await.failure();
     assert_eq!(failure.hint().map(RetryHint::delay), Some(Duration::from_secs(90)));
 }
+
+#[tokio::test(start_paused = true)]
+async fn another_key_is_tried_at_once_and_costs_its_retry() {
+    let limited = || Err(hinted(FailureKind::RateLimited, 429, ms(20_000)).with_another_credential());
+    let outcome = play(retries(2), Context::default(), [limited(), limited(), limited(), limited()]).await;
+    assert_eq!((&*outcome.at, outcome.took), (&[0, 0, 0, 0][..], Duration::ZERO), "one free, and two");
+}

@@ -1,0 +1,159 @@
+//! One request on its way: from what it asked to what its reply has used.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Request, response};
+use stanchion_core::{
+    CacheRetention, Call, Candidate, Context, Dialect, Event, PromptCacheBreak, Selected, StreamRecord,
+};
+use tokio::time::Instant;
+
+use crate::{Findings, Fingerprint, Observation, SessionKey, WholeBody, layer::Shared};
+
+/// What changes how the provider reads a prompt, and does not stand in the body.
+const POLICY_HEADERS: [HeaderName; 3] = [
+    HeaderName::from_static("anthropic-beta"),
+    HeaderName::from_static("anthropic-version"),
+    HeaderName::from_static("openai-beta"),
+];
+
+/// A request whose answer is awaited.
+pub(crate) struct Asked {
+    shared: Arc<Shared>,
+    context: Option<Context>,
+    call: Call,
+    headers: Vec<HeaderValue>,
+    /// Until it is read.
+    body: Option<Bytes>,
+    fingerprint: Option<Fingerprint>,
+}
+
+/// A reply whose usage is awaited. When it is dropped, whatever was told by then is judged.
+pub(crate) struct Watch {
+    shared: Arc<Shared>,
+    context: Option<Context>,
+    dialect: Dialect,
+    candidate: Option<Arc<Candidate>>,
+    record: StreamRecord,
+    session: SessionKey,
+    /// Taken when it is judged.
+    seen: Option<Observation>,
+    /// When the reply began.
+    at: Instant,
+}
+
+impl Asked {
+    /// `None` if the request belongs to no session, or is not to be watched.
+    pub(crate) fn of<B: WholeBody>(request: &Request<B>, shared: &Arc<Shared>) -> Option<Box<Self>> {
+        let context = Context::of(request);
+        let session = context.and_then(Context::session);
+        let policy = shared.monitor.policy();
+        if session.is_none() && !policy.derives_sessions() {
+            return None;
+        }
+        let call = request.extensions().get::<Call>()?;
+        if request.extensions().get() == Some(&CacheRetention::None) {
+            if let Some(session) = session {
+                shared.monitor.clear(SessionKey::new(owner(context), session));
+            }
+            return None;
+        }
+        let body = request.body().whole();
+        if body.len() > policy.max_body_bytes() {
+            return None;
+        }
+        let headers = POLICY_HEADERS.iter().flat_map(|name| request.headers().get_all(name)).cloned().collect();
+        let (context, call, body) = (context.cloned(), call.clone(), Some(body));
+        Some(Box::new(Self { shared: shared.clone(), context, call, headers, body, fingerprint: None }))
+    }
+
+    /// Reads the request's body. Done while the provider is at work, so that it does not wait for it.
+    pub(crate) fn read(&mut self) {
+        if let Some(body) = self.body.take() {
+            let bounds = self.shared.monitor.policy().bounds();
+            self.fingerprint = Fingerprint::read(self.call.dialect, &body, bounds);
+        }
+    }
+
+    /// The reply has begun.
+    pub(crate) fn answered(mut self: Box<Self>, head: &response::Parts) -> Option<Box<Watch>> {
+        self.read();
+        let Self { shared, context, call, headers, fingerprint, .. } = *self;
+        let fingerprint = fingerprint?;
+        let record = head.extensions.get::<StreamRecord>()?.clone();
+        let candidate = head.extensions.get::<Selected>().map(|selected| selected.candidate.clone());
+        let context_ref = context.as_ref();
+        let session = match context_ref.and_then(Context::session) {
+            Some(session) => SessionKey::new(owner(context_ref), session),
+            None => SessionKey::derived(owner(context_ref), &fingerprint)?,
+        };
+        let seen = observation(fingerprint, &call, &headers, candidate.as_deref())
+            .with_context_epoch(context_ref.and_then(Context::context_epoch));
+        let (dialect, at) = (call.dialect, Instant::now());
+        Some(Box::new(Watch { shared, context, dialect, candidate, record, session, seen: Some(seen), at }))
+    }
+}
+
+fn owner(context: Option<&Context>) -> Option<&str> {
+    context.and_then(Context::owner)
+}
+
+fn observation(
+    fingerprint: Fingerprint,
+    call: &Call,
+    headers: &[HeaderValue],
+    candidate: Option<&Candidate>,
+) -> Observation {
+    let seen = Observation::new(fingerprint, stanchion_core::Usage::default());
+    let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let mut policy: Vec<_> = headers.iter().map(text).collect();
+    let model = candidate.and_then(Candidate::model).or(call.model.as_ref());
+    let Some(candidate) = candidate else {
+        let policy: Vec<_> = policy.iter().map(String::as_str).collect();
+        let seen = seen.with_policy(&policy);
+        return match model {
+            Some(model) => seen.with_model(&[call.dialect.as_str(), model]),
+            None => seen,
+        };
+    };
+    policy.push(candidate.base_url().to_owned());
+    let mut own: Vec<_> = candidate.headers().iter().map(|(name, value)| format!("{name}:{}", text(value))).collect();
+    own.sort_unstable();
+    policy.extend(own);
+    let policy: Vec<_> = policy.iter().map(String::as_str).collect();
+    let model = model.map_or("", |model| model);
+    seen.with_candidate(candidate.name().clone())
+        .with_model(&[candidate.provider(), call.dialect.as_str(), model])
+        .with_policy(&policy)
+}
+
+impl Watch {
+    /// Whether nothing that counts can follow: the dialect's own end has passed.
+    pub(crate) fn is_over(&self) -> bool {
+        self.record.terminal()
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let Some(seen) = self.seen.take() else { return };
+        let seen = seen.with_usage(self.record.usage());
+        let Findings { broken, volatile } = self.shared.monitor.observe(self.session, seen, self.at);
+        if let Some(broken) = broken {
+            Context::emit(self.context.as_ref(), || {
+                let lost_nanodollars = self.price(&broken);
+                Event::PromptCacheBreak(Box::new(PromptCacheBreak { lost_nanodollars, ..broken }))
+            });
+        }
+        if let Some(volatile) = volatile {
+            Context::emit(self.context.as_ref(), || Event::PromptCacheVolatile(volatile));
+        }
+    }
+}
+
+impl Watch {
+    fn price(&self, broken: &PromptCacheBreak) -> Option<u64> {
+        self.shared.price.as_ref()?(broken, self.dialect, self.candidate.as_deref())
+    }
+}

@@ -1,0 +1,286 @@
+//! What of a pool outlives a restart: counts and times, under the ids of the configuration. The wall clock is read here
+//! and nowhere else.
+
+use std::{
+    error::Error,
+    ffi::OsString,
+    fmt,
+    fs::File,
+    io::{self, ErrorKind, Read, Write},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::{
+    lock,
+    rotation::{Out, Rotation, Slot, Why},
+};
+
+/// What became of the state file when a [`CredentialPool`](crate::CredentialPool) was built.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Restored {
+    /// There was nothing to restore: no file is set, or it does not exist yet.
+    Nothing,
+    /// The state of so many credentials was taken over. Others are new to the file, or what it says of them could not be
+    /// read.
+    Credentials(usize),
+    /// The file could not be used. The pool starts afresh, and replaces the file once it has something to write.
+    Ignored(StateError),
+}
+
+/// A state file that could not be read or written. Shows the path, and nothing of the content.
+#[derive(Debug)]
+pub struct StateError {
+    path: PathBuf,
+    cause: Cause,
+}
+
+#[derive(Debug)]
+enum Cause {
+    Unreadable(io::Error),
+    Unwritable(io::Error),
+    TooLarge,
+    Corrupt,
+    Foreign,
+}
+
+impl StateError {
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl fmt::Display for StateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the state file {} ", self.path.display())?;
+        f.write_str(match &self.cause {
+            Cause::Unreadable(_) => "cannot be read",
+            Cause::Unwritable(_) => "cannot be written",
+            Cause::TooLarge => "is larger than any that a pool writes",
+            Cause::Corrupt => "is no state file of this version",
+            Cause::Foreign => "is that of another provider",
+        })
+    }
+}
+
+impl Error for StateError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match &self.cause {
+            Cause::Unreadable(error) | Cause::Unwritable(error) => Some(error),
+            Cause::TooLarge | Cause::Corrupt | Cause::Foreign => None,
+        }
+    }
+}
+
+/// A larger file is not read: 256 credentials take less than a quarter of it.
+const MAX_BYTES: u64 = 256 * 1024;
+
+const VERSION: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+struct Content<R> {
+    version: u32,
+    provider: Box<str>,
+    /// Whose turn is next, where they take turns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    next: Option<Box<str>>,
+    credentials: Vec<R>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Row {
+    id: Box<str>,
+    usage_count: u64,
+    rate_limit_count: u64,
+    /// Milliseconds of the epoch, as all times here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    last_used_at: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    out: Option<RowOut>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct RowOut {
+    reason: RowReason,
+    until: u64,
+}
+
+/// What a restart does not cure. A refused credential may have been replaced under the same id, and what a hand has
+/// taken out it takes out again: neither is written.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum RowReason {
+    RateLimited,
+    Exhausted,
+}
+
+/// Where a pool's state is kept.
+pub(crate) struct StateFile {
+    path: PathBuf,
+    /// The version of the state that was written last. Held while a file is written, so that there is one writer.
+    saved: Mutex<Option<u64>>,
+}
+
+impl StateFile {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        // A pool that nothing has happened to has nothing to write.
+        Self { path, saved: Mutex::new(Some(0)) }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes what `content` gives, which is told what was written last.
+    pub(crate) fn save(&self, content: impl FnOnce(Option<u64>) -> Option<(u64, Vec<u8>)>) -> Result<bool, StateError> {
+        let mut saved = lock(&self.saved);
+        let Some((version, bytes)) = content(*saved) else { return Ok(false) };
+        self.replace(&bytes)
+            .map_err(|error| StateError { path: self.path.clone(), cause: Cause::Unwritable(error) })?;
+        *saved = Some(version);
+        Ok(true)
+    }
+
+    /// Writes a file beside, and puts it in the place of the old one.
+    fn replace(&self, bytes: &[u8]) -> io::Result<()> {
+        let name = self.path.file_name().ok_or(ErrorKind::InvalidInput)?;
+        let mut beside = OsString::from(".");
+        beside.push(name);
+        beside.push(format!(".{}", std::process::id()));
+        let beside = self.path.with_file_name(beside);
+        let written = File::create(&beside).and_then(|mut file| {
+            file.write_all(bytes)?;
+            file.sync_all()
+        });
+        let replaced = written.and_then(|()| std::fs::rename(&beside, &self.path));
+        if replaced.is_err() {
+            let _ = std::fs::remove_file(&beside);
+        }
+        replaced
+    }
+
+    /// The content; `None` if there is no file yet.
+    fn read(&self) -> Result<Option<Vec<u8>>, Cause> {
+        let file = match File::open(&self.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(Cause::Unreadable)?,
+        };
+        let mut bytes = Vec::new();
+        file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(Cause::Unreadable)?;
+        if bytes.len() as u64 > MAX_BYTES { Err(Cause::TooLarge) } else { Ok(Some(bytes)) }
+    }
+}
+
+/// What is written.
+pub(crate) fn content(
+    rotation: &mut Rotation,
+    provider: &str,
+    ids: &[Arc<str>],
+    now: Instant,
+    wall: SystemTime,
+) -> Vec<u8> {
+    let cursor = rotation.cursor();
+    let after = |instant: Instant| epoch(wall + instant.saturating_duration_since(now));
+    let before = |instant: Instant| epoch(wall.checked_sub(now.saturating_duration_since(instant)).unwrap_or(wall));
+    let out = |out: Out| {
+        let reason = match out.why {
+            Why::Limited => RowReason::RateLimited,
+            Why::Exhausted => RowReason::Exhausted,
+            Why::Refused | Why::ByHand => return None,
+        };
+        Some(RowOut { reason, until: after(out.until?) })
+    };
+    let rows = rotation.slots(now).iter().zip(ids).map(|(slot, id)| Row {
+        id: (**id).into(),
+        usage_count: slot.usage,
+        rate_limit_count: slot.rate_limits,
+        last_used_at: slot.last_used.map(before),
+        out: slot.out.and_then(out),
+    });
+    let content = Content {
+        version: VERSION,
+        provider: provider.into(),
+        next: Some((*ids[cursor]).into()),
+        credentials: rows.collect(),
+    };
+    let mut bytes = serde_json::to_vec_pretty(&content).expect("plain numbers and text");
+    bytes.push(b'\n');
+    bytes
+}
+
+/// Gives a new rotation what the file says.
+pub(crate) fn restore(
+    rotation: &mut Rotation,
+    provider: &str,
+    ids: &[Arc<str>],
+    file: &StateFile,
+    now: Instant,
+    wall: SystemTime,
+) -> Restored {
+    let read = file.read().and_then(|bytes| {
+        let Some(bytes) = bytes else { return Ok(Restored::Nothing) };
+        Ok(Restored::Credentials(take_over(rotation, provider, ids, &bytes, now, wall)?))
+    });
+    read.unwrap_or_else(|cause| Restored::Ignored(StateError { path: file.path.clone(), cause }))
+}
+
+/// How many credentials the bytes know something of.
+fn take_over(
+    rotation: &mut Rotation,
+    provider: &str,
+    ids: &[Arc<str>],
+    bytes: &[u8],
+    now: Instant,
+    wall: SystemTime,
+) -> Result<usize, Cause> {
+    let content: Content<Value> = serde_json::from_slice(bytes).map_err(|_| Cause::Corrupt)?;
+    if content.version != VERSION {
+        return Err(Cause::Corrupt);
+    }
+    if *content.provider != *provider {
+        return Err(Cause::Foreign);
+    }
+    let place = |id: &str| ids.iter().position(|known| **known == *id);
+    let mut known = 0;
+    for row in content.credentials {
+        // A row that cannot be read is one credential's that starts afresh.
+        let Ok(row) = serde_json::from_value::<Row>(row) else { continue };
+        let Some(index) = place(&row.id) else { continue };
+        let out = row.out.and_then(|RowOut { reason, until }| {
+            let why = match reason {
+                RowReason::RateLimited => Why::Limited,
+                RowReason::Exhausted => Why::Exhausted,
+            };
+            // A wall clock that was wrong, then or now, must not keep a credential out for years.
+            let left = Duration::from_millis(until.saturating_sub(epoch(wall))).min(rotation.longest(why));
+            (!left.is_zero()).then(|| Out { why, until: Some(now + left) })
+        });
+        let ago = |at: u64| now.checked_sub(Duration::from_millis(epoch(wall).saturating_sub(at)));
+        rotation.restore(
+            index,
+            Slot {
+                usage: row.usage_count,
+                rate_limits: row.rate_limit_count,
+                last_used: row.last_used_at.and_then(ago),
+                out,
+                ..Slot::default()
+            },
+        );
+        known += 1;
+    }
+    if let Some(index) = content.next.and_then(|id| place(&id)) {
+        rotation.restore_cursor(index);
+    }
+    Ok(known)
+}
+
+fn epoch(wall: SystemTime) -> u64 {
+    wall.duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}

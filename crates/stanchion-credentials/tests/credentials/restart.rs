@@ -1,0 +1,156 @@
+//! What outlives a restart.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use stanchion_core::CredentialStrategy;
+use stanchion_credentials::CredentialState::{Exhausted, RateLimited, Ready};
+use stanchion_credentials::{CredentialPoolBuilder, CredentialPools, Restored};
+
+use super::{Stage, builder, exhausted, limited, pools, refused, seconds};
+
+/// A folder that goes with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("stanchion-credentials-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.join("state.json")
+    }
+
+    fn names(&self) -> Vec<String> {
+        fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn kept(file: &Path, ids: [&'static str; 4]) -> CredentialPoolBuilder {
+    builder(ids).strategy(CredentialStrategy::RoundRobin).state_file(file)
+}
+
+fn restored(pools: &CredentialPools) -> &Restored {
+    pools.get("primary").unwrap().restored()
+}
+
+#[tokio::test(start_paused = true)]
+async fn cooldowns_counts_and_turns_outlive_a_restart() {
+    let folder = Folder::new();
+    let mut stage = Stage::new(kept(&folder.file(), ["a", "b", "c", "d"]));
+    assert!(matches!(restored(&stage.pools), Restored::Nothing));
+    assert!(!stage.pools.get("primary").unwrap().save().unwrap(), "nothing has happened yet");
+    assert!(folder.names().is_empty());
+    stage.fail(limited(Some(1000))).await;
+    stage.fail(exhausted()).await;
+    stage.fail(refused()).await;
+    stage.serve().await;
+    assert!(folder.names().is_empty(), "no file is written while requests wait");
+    assert!(stage.pools.save().is_empty());
+    assert!(!stage.pools.get("primary").unwrap().save().unwrap(), "once is enough");
+    assert_eq!(folder.names(), ["state.json"]);
+
+    let text = fs::read_to_string(folder.file()).unwrap();
+    assert!(text.contains("\"provider\": \"primary\"") && text.contains("\"id\": \"a\""), "{text}");
+    assert!(!text.contains("key-"), "{text}");
+
+    // Of another order, with one that is new and without one that was there.
+    let again = Stage::new(kept(&folder.file(), ["new", "c", "b", "a"]));
+    assert!(matches!(restored(&again.pools), Restored::Credentials(3)));
+    // What was refused may have been replaced.
+    assert_eq!(again.states(), [Ready, Ready, Exhausted, RateLimited]);
+    let status = &again.pools.status()[0].credentials;
+    assert_eq!((status[3].rate_limit_count, status[3].usage_count), (1, 0));
+    let left = status[3].back_in.unwrap();
+    assert!(left <= seconds(1000) && left > seconds(900), "{left:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_turn_goes_on_where_it_was() {
+    let folder = Folder::new();
+    let mut stage = Stage::new(kept(&folder.file(), ["a", "b", "c", "d"]));
+    stage.serve().await;
+    stage.serve().await;
+    drop(stage);
+    // The end of the pool has written the file.
+    let mut stage = Stage::new(kept(&folder.file(), ["a", "b", "c", "d"]));
+    assert_eq!(stage.usage(), [1, 1, 0, 0]);
+    assert_eq!(stage.serve().await, 'c');
+    assert!(stage.pools.status()[0].credentials[0].last_used_ago.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_cannot_be_used_is_reported_and_replaced() {
+    let folder = Folder::new();
+    let foreign = r#"{"version":1,"provider":"other","credentials":[]}"#;
+    let newer = r#"{"version":2,"provider":"primary","credentials":[]}"#;
+    let large = " ".repeat(256 * 1024 + 1);
+    for (content, expected) in [
+        ("", "is no state file of this version"),
+        ("{\"version\":1,", "is no state file of this version"),
+        ("\u{0}\u{1}", "is no state file of this version"),
+        (newer, "is no state file of this version"),
+        (foreign, "is that of another provider"),
+        (&large, "is larger than any that a pool writes"),
+    ] {
+        fs::write(folder.file(), content).unwrap();
+        let mut stage = Stage::new(kept(&folder.file(), ["a", "b", "c", "d"]));
+        let Restored::Ignored(error) = restored(&stage.pools) else { panic!("{content:?}") };
+        assert_eq!(error.to_string(), format!("the state file {} {expected}", folder.file().display()));
+        assert_eq!(error.path(), folder.file());
+        assert_eq!(stage.serve().await, 'a');
+        assert!(stage.pools.save().is_empty());
+        let again = pools(kept(&folder.file(), ["a", "b", "c", "d"]));
+        assert!(matches!(restored(&again), Restored::Credentials(4)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_that_cannot_be_read_is_one_key_that_starts_afresh() {
+    let folder = Folder::new();
+    let row = |id: &str, rest: &str| format!(r#"{{"id":"{id}","usage_count":7,"rate_limit_count":2{rest}}}"#);
+    let rows = [
+        row("a", r#","last_used_at":1"#),
+        row("b", r#","out":{"reason":"bored","until":1}"#),
+        row("c", r#","out":{"reason":"exhausted","until":18446744073709551615}"#),
+        row("d", r#","out":{"reason":"rate_limited","until":1}"#),
+        row("elsewhere", ""),
+        "7".to_owned(),
+    ];
+    let content = format!(r#"{{"version":1,"provider":"primary","next":"gone","credentials":[{}]}}"#, rows.join(","));
+    fs::write(folder.file(), content).unwrap();
+    let pools = pools(kept(&folder.file(), ["a", "b", "c", "d"]));
+    assert!(matches!(restored(&pools), Restored::Credentials(3)));
+    let status = &pools.status()[0].credentials;
+    assert_eq!(status.iter().map(|status| status.usage_count).collect::<Vec<_>>(), [7, 0, 7, 7]);
+    assert_eq!(status.iter().map(|status| status.state).collect::<Vec<_>>(), [Ready, Ready, Exhausted, Ready]);
+    assert_eq!(status[2].back_in, Some(seconds(24 * 3600)), "a wrong clock does not keep it out for ever");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_cannot_be_written_is_an_error_and_is_tried_again() {
+    let folder = Folder::new();
+    let file = folder.0.join("missing").join("state.json");
+    let mut stage = Stage::new(kept(&file, ["a", "b", "c", "d"]));
+    stage.serve().await;
+    let errors = stage.pools.save();
+    let [(provider, error)] = &errors[..] else { panic!("{errors:?}") };
+    assert_eq!((&**provider, error.path()), ("primary", &*file));
+    assert!(error.to_string().ends_with("cannot be written") && std::error::Error::source(error).is_some());
+    fs::create_dir(folder.0.join("missing")).unwrap();
+    assert!(stage.pools.get("primary").unwrap().save().unwrap());
+    assert!(file.exists());
+}

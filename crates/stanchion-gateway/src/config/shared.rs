@@ -1,0 +1,189 @@
+//! What all models share: the queue, the keys of providers, prices, and the monitor of prompt caches.
+
+use stanchion::{
+    admission::{AdmissionPolicy, AdmissionScheduler, ClassLimits},
+    cache_break::CacheBreakPolicy,
+    core::Secret,
+    credentials::{CredentialPool, CredentialPools},
+    usage::Catalogue,
+};
+use toml::Spanned;
+
+use super::{
+    check::{Checker, picked},
+    file,
+};
+
+impl Checker<'_> {
+    /// The queue of all requests. Without a limit nobody queues.
+    pub(super) fn scheduler(&mut self, file: &file::File) -> AdmissionScheduler {
+        let admission = &file.admission;
+        let mut scheduler = AdmissionScheduler::builder();
+        if let Some(requests) = &admission.global_concurrency {
+            scheduler = scheduler.global_concurrency(*requests.get_ref());
+        }
+        if let Some(requests) = &admission.owner_concurrency {
+            scheduler = scheduler.owner_concurrency(*requests.get_ref());
+        }
+        if let Some(requests) = &admission.max_pending {
+            scheduler = scheduler.max_pending(*requests.get_ref());
+        }
+        if let Some(bytes) = &admission.max_pending_bytes {
+            scheduler = scheduler.max_pending_bytes(bytes.get_ref().0 as u64);
+        }
+        if let Some(aging) = &admission.aging {
+            scheduler = scheduler.aging(aging.get_ref().0);
+        }
+        if admission.class_limits == Some(true) {
+            scheduler = scheduler.class_limits(ClassLimits::default());
+        }
+        for (name, owner) in &file.owners {
+            scheduler = scheduler.weight(name.as_str(), *owner.weight.get_ref());
+        }
+        scheduler.build().unwrap_or_else(|error| {
+            let span = match error.setting() {
+                "global_concurrency" => admission.global_concurrency.as_ref().map(Spanned::span),
+                "owner_concurrency" => admission.owner_concurrency.as_ref().map(Spanned::span),
+                "max_pending" => admission.max_pending.as_ref().map(Spanned::span),
+                "max_pending_bytes" => admission.max_pending_bytes.as_ref().map(Spanned::span),
+                "aging" => admission.aging.as_ref().map(Spanned::span),
+                _ => file.owners.values().next().map(|owner| owner.weight.span()),
+            };
+            self.complain(span.unwrap_or(0..0), error.to_string());
+            AdmissionScheduler::new()
+        })
+    }
+
+    /// What a model's requests queue for.
+    pub(super) fn admission(&mut self, model: &file::Model, defaults: &file::Settings) -> AdmissionPolicy {
+        let (own, defaults) = (&model.admission, &defaults.admission);
+        let concurrency = picked(&own.concurrency, &defaults.concurrency);
+        let max_wait = picked(&own.max_wait, &defaults.max_wait);
+        let max_pending = picked(&own.max_pending, &defaults.max_pending);
+        let max_pending_bytes = picked(&own.max_pending_bytes, &defaults.max_pending_bytes);
+        let mut admission = AdmissionPolicy::builder();
+        if let Some(requests) = concurrency {
+            admission = admission.concurrency(*requests.get_ref());
+        }
+        if let Some(wait) = max_wait {
+            admission = admission.max_wait(wait.get_ref().0);
+        }
+        if let Some(requests) = max_pending {
+            admission = admission.max_pending(*requests.get_ref());
+        }
+        if let Some(bytes) = max_pending_bytes {
+            admission = admission.max_pending_bytes(bytes.get_ref().0 as u64);
+        }
+        if let Some(cost) = &model.cost {
+            admission = admission.cost(*cost.get_ref());
+        }
+        admission.build().unwrap_or_else(|error| {
+            let span = match error.setting() {
+                "concurrency" => concurrency.map(Spanned::span),
+                "max_wait" => max_wait.map(Spanned::span),
+                "max_pending" => max_pending.map(Spanned::span),
+                "max_pending_bytes" => max_pending_bytes.map(Spanned::span),
+                _ => model.cost.as_ref().map(Spanned::span),
+            };
+            self.complain(span.unwrap_or(0..0), error.to_string());
+            AdmissionPolicy::default()
+        })
+    }
+
+    /// The keys of the providers that have several.
+    pub(super) fn credential_pools(&mut self, file: &file::File) -> CredentialPools {
+        let pools: Vec<CredentialPool> = file
+            .providers
+            .iter()
+            .filter_map(|(name, provider)| self.credential_pool(name, provider.get_ref()))
+            .collect();
+        CredentialPools::new(pools).unwrap_or_default()
+    }
+
+    fn credential_pool(&mut self, name: &str, provider: &file::Provider) -> Option<CredentialPool> {
+        let Some(variables) = &provider.api_keys_env else {
+            if let Some(credentials) = &provider.credentials {
+                self.complain(credentials.span(), "there is nothing to choose from: set api_keys_env");
+            }
+            return None;
+        };
+        let single = [&provider.api_key, &provider.api_key_env, &provider.api_key_file];
+        if let Some(single) = single.into_iter().flatten().next() {
+            self.complain(single.span(), "the key is given twice: keep this one or api_keys_env");
+        }
+        let mut pool = CredentialPool::builder(name);
+        for variable in variables.get_ref() {
+            match (self.environment)(variable).filter(|value| !value.trim().is_empty()) {
+                Some(value) if http::HeaderValue::from_str(value.trim()).is_ok() => {
+                    pool = pool.credential(variable.as_str(), Secret::new(value.trim()));
+                }
+                Some(_) => {
+                    let text = format!("the key in {variable} has characters that no HTTP header can carry");
+                    self.complain(variables.span(), text);
+                }
+                None => {
+                    self.complain(variables.span(), format!("the environment variable {variable} is not set"));
+                    return None;
+                }
+            }
+        }
+        let settings = provider.credentials.as_ref().map(Spanned::get_ref);
+        if let Some(strategy) = settings.and_then(|settings| settings.strategy) {
+            pool = pool.strategy(strategy);
+        }
+        if let Some(cooldown) = settings.and_then(|settings| settings.cooldown.as_ref()) {
+            pool = pool.cooldown(cooldown.get_ref().0);
+        }
+        if let Some(time) = settings.and_then(|settings| settings.exhausted_for.as_ref()) {
+            pool = pool.exhausted_for(time.get_ref().0);
+        }
+        if let Some(path) = settings.and_then(|settings| settings.state_file.as_ref()) {
+            pool = pool.state_file(path);
+        }
+        match pool.build() {
+            Ok(pool) => Some(pool),
+            Err(error) => {
+                let span = match error.setting() {
+                    "cooldown" => settings.and_then(|settings| settings.cooldown.as_ref()).map(Spanned::span),
+                    "exhausted_for" => settings.and_then(|settings| settings.exhausted_for.as_ref()).map(Spanned::span),
+                    _ => None,
+                };
+                self.complain(span.unwrap_or(variables.span()), error.to_string());
+                None
+            }
+        }
+    }
+
+    /// The prices: those that come with us, and a file's over them.
+    pub(super) fn catalogue(&mut self, usage: &file::Usage) -> Catalogue {
+        let built_in = Catalogue::built_in();
+        let Some(path) = &usage.prices else { return built_in.clone() };
+        let name = path.get_ref();
+        let text = match std::fs::read_to_string(name) {
+            Ok(text) => text,
+            Err(error) => {
+                self.complain(path.span(), format!("the file cannot be read: {error}"));
+                return built_in.clone();
+            }
+        };
+        match Catalogue::parse(name, &text) {
+            Ok(own) => built_in.with(own),
+            Err(error) => {
+                self.complain(path.span(), error.to_string());
+                built_in.clone()
+            }
+        }
+    }
+
+    /// The monitor of prompt caches.
+    pub(super) fn cache(&mut self, cache: &file::Cache) -> CacheBreakPolicy {
+        let mut policy = CacheBreakPolicy::builder().derive_sessions(cache.derive_sessions.unwrap_or(false));
+        if let Some(sessions) = &cache.max_sessions {
+            policy = policy.max_sessions(*sessions.get_ref());
+        }
+        policy.build().unwrap_or_else(|error| {
+            self.complain(cache.max_sessions.as_ref().map_or(0..0, Spanned::span), error.to_string());
+            CacheBreakPolicy::default()
+        })
+    }
+}
