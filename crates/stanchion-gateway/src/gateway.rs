@@ -178,7 +178,7 @@ impl Parts {
             scheduler: config.scheduler.clone(),
             credentials: config.credentials.clone(),
             catalogue: Some(config.catalogue.clone()),
-            caches: CacheBreakMonitor::new(config.cache.clone()),
+            caches: CacheBreakMonitor::new(config.cache),
             ..Self::default()
         }
     }

@@ -34,11 +34,10 @@ impl Target {
     }
 }
 
-/// The replies to so many clients that ask the same, each a little later than the one before.
-async fn send(call: &Call, clients: usize, stagger: Duration) -> Vec<Reply> {
+/// The replies to clients that start at these moments, counted from now.
+async fn send(clients: Vec<(Duration, Call)>) -> Vec<Reply> {
     let mut calls = JoinSet::new();
-    for index in 0..clients {
-        let (call, start) = (call.clone(), stagger * u32::try_from(index).unwrap_or(u32::MAX));
+    for (index, (start, call)) in clients.into_iter().enumerate() {
         calls.spawn(async move {
             sleep(start).await;
             (index, call.send().await)
@@ -49,19 +48,30 @@ async fn send(call: &Call, clients: usize, stagger: Duration) -> Vec<Reply> {
     ended.into_iter().map(|(_, reply)| reply).collect()
 }
 
-/// Plays a scenario's clients: all that ask at once, then the later requests, one after another.
+/// Plays a scenario's clients: all that ask at once, then the later requests, one after another but for those that are
+/// sent beside the one before.
 ///
 /// The reply that is to be judged comes first.
 pub async fn play(scenario: &Scenario, target: Target) -> Vec<Reply> {
     let request = &scenario.request;
     let bare = target.call(scenario);
     let call = target.with_key(bare.clone());
-    let mut replies = send(&call, request.clients, request.stagger).await;
+    let mut clients: Vec<_> = (0..request.clients)
+        .map(|index| (request.stagger * u32::try_from(index).unwrap_or(u32::MAX), call.clone()))
+        .collect();
+    let mut replies = Vec::new();
+    let mut start = Duration::ZERO;
     for later in &request.then {
-        sleep(later.wait).await;
+        if later.beside {
+            start += later.wait;
+        } else {
+            replies.extend(send(std::mem::take(&mut clients)).await);
+            start = later.wait;
+        }
         let call = target.with_key(bare.clone().later(later));
-        replies.extend(send(&call, later.clients, Duration::ZERO).await);
+        clients.extend(std::iter::repeat_n((start, call), later.clients));
     }
+    replies.extend(send(clients).await);
     if request.judge == Judged::Last && !replies.is_empty() {
         replies.rotate_right(1);
     }

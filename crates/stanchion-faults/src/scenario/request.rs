@@ -62,6 +62,8 @@ pub struct Later {
     /// How long after the reply before.
     #[serde(deserialize_with = "duration::plain")]
     pub wait: Duration,
+    /// Whether it does not wait for that reply: `wait` then counts from when the request before was sent.
+    pub beside: bool,
     /// How many clients ask at once (1); the next of the later requests follows when all of them have their replies.
     pub clients: usize,
     /// The client leaves after so long; as the first ones unless told, and `"0s"` stays.
@@ -94,6 +96,13 @@ impl Default for Request {
 
 impl Default for Later {
     fn default() -> Self {
-        Self { wait: Duration::ZERO, clients: 1, leave_after: None, headers: BTreeMap::new(), body: Map::new() }
+        Self {
+            wait: Duration::ZERO,
+            beside: false,
+            clients: 1,
+            leave_after: None,
+            headers: BTreeMap::new(),
+            body: Map::new(),
+        }
     }
 }
