@@ -2,5 +2,7 @@
 //!
 //! | example | shows |
 //! |---|---|
+//! | `agent_tree` | sub-agents that share their root's place in the queue |
 //! | `axum_service` | the whole onion in an axum application |
+//! | `cache_doctor` | where prompt caches broke in a file of requests, why, and what that cost |
 //! | `one_layer` | a layer alone, around a service of one's own |

@@ -101,6 +101,20 @@ async fn later_clients_may_come_together_and_stay_where_the_first_ones_left() {
 }
 
 #[tokio::test]
+async fn a_later_client_may_come_beside_the_one_before() {
+    let text = "name = 's'\n\
+        upstream.a = [{ delay = '600ms', body = [{ sse = '[DONE]' }] }, { status = 501 }, { status = 502 }]\n\
+        [request]\nthen = [{ beside = true, wait = '200ms' }, {}]";
+    let scenario = Scenario::parse("s", text).unwrap();
+    let upstream = Upstream::start(std::slice::from_ref(&scenario)).await.unwrap();
+    let replies = play(&scenario, Target::Direct(upstream.address())).await;
+    assert_eq!(replies.iter().filter_map(|reply| reply.status).collect::<Vec<_>>(), [200, 501, 502]);
+    // The second did not wait for the first, and the third waited for both.
+    assert!(replies[1].ended_at < replies[0].ended_at);
+    assert_eq!(upstream.peak_in_flight("s"), 2);
+}
+
+#[tokio::test]
 async fn many_clients_come_first_and_later_ones_after_them() {
     let text = "name = 's'\n\
         upstream.a = [{ status = 500, repeat = false }, { status = 501 }, { status = 502 }, { status = 200 }]\n\

@@ -76,7 +76,7 @@ fn every_key_arrives() {
         pause = "2s"
         pause_after_events = 3
         give_up = "12s"
-        then = [{ wait = "1s", clients = 2, leave_after = "0s" }, { headers = { x-turn = "2" }, body = { n = 1 } }]
+        then = [{ wait = "1s", clients = 2, leave_after = "0s" }, { beside = true, headers = { x-turn = "2" }, body = { n = 1 } }]
         judge = "last"
 
         [expect]
@@ -114,6 +114,7 @@ fn every_key_arrives() {
     assert_eq!((request.pause, request.pause_after_events), (Some(Duration::from_secs(2)), 3));
     assert_eq!((request.then[0].clients, request.then[0].leave_after), (2, Some(Duration::ZERO)));
     assert_eq!((request.then[1].clients, request.then[1].leave_after), (1, None));
+    assert_eq!((request.then[0].beside, request.then[1].beside), (false, true));
     assert_eq!((request.clients, request.judge, request.then.len()), (3, Judged::Last, 2));
     assert_eq!((request.then[0].wait, &request.then[1].body["n"]), (Duration::from_secs(1), &1.into()));
     let expect = &scenario.expect;
