@@ -233,6 +233,9 @@ impl Found<'_> {
     }
 }
 
+/// Of how many letters a part of a model's name is at least.
+const SHORTEST_PART: usize = 4;
+
 impl Catalogue {
     /// The catalogue that comes with the crate: a few models, the prices of many families, and nineteen providers.
     pub fn built_in() -> &'static Self {
@@ -324,7 +327,8 @@ impl Catalogue {
     ///    several of those: the one with the fewest `/`, then the first by what stands before its first `/`, then by
     ///    its whole name;
     /// 3. the model whose name is the longest that this name contains;
-    /// 4. the model whose name is the shortest that contains this name;
+    /// 4. the model whose name is the shortest that contains this name, if that has four letters or more: fewer are in
+    ///    every other name;
     /// 5. the first family that fits.
     ///
     /// Of equals in 3 and 4 the alphabet decides. `None` if nothing fits: a price that is not known is not zero.
@@ -352,7 +356,7 @@ impl Catalogue {
                 longest.and_then(|(_, model)| listed(model, Match::Contained))
             })
             .or_else(|| {
-                let containing = keys().filter(|(key, _)| key.contains(&*id));
+                let containing = keys().filter(|(key, _)| id.len() >= SHORTEST_PART && key.contains(&*id));
                 let shortest = containing.min_by(|(a, _), (b, _)| a.len().cmp(&b.len()).then_with(|| a.cmp(b)));
                 shortest.and_then(|(_, model)| listed(model, Match::Containing))
             })
