@@ -5,7 +5,7 @@ use std::{
 };
 
 use http::Request;
-use stanchion_core::{Call, Candidate, Context, RequestClass, Selected};
+use stanchion_core::{Call, Candidate, Context, RequestClass, RetainedBytes, Selected};
 use tokio::time::Instant;
 
 use crate::{
@@ -64,6 +64,11 @@ impl Gate {
     }
 
     /// Asks for a turn for a request.
+    /// Where those that hold bytes for a request that runs count them.
+    pub(crate) fn retained(&self) -> &RetainedBytes {
+        &self.shared.retained
+    }
+
     pub(crate) fn pass<B>(&self, request: &Request<B>) -> Passage {
         let context = Context::of(request);
         let selected = request.extensions().get::<Selected>();

@@ -336,6 +336,8 @@ pub(crate) struct Scheduler<W> {
     /// The latest time that was told: it never goes back.
     clock: u64,
     counts: Counts,
+    /// Bytes that are retained for requests that run.
+    elsewhere: u64,
     line: Line,
     class_lines: [Line; 3],
     pace: Pace,
@@ -362,6 +364,7 @@ impl<W> Scheduler<W> {
             closed: false,
             clock: 0,
             counts: Counts::default(),
+            elsewhere: 0,
             line: Line::default(),
             class_lines: Default::default(),
             pace: Pace::default(),
@@ -663,6 +666,11 @@ impl<W> Scheduler<W> {
         stream(AdmissionScope::Domain, domain.map_or(0, |domain| domain.counts.in_flight()), limit)
     }
 
+    /// Says how many bytes are retained for requests that run. They count toward what may be held in all.
+    pub(crate) fn retain_elsewhere(&mut self, bytes: u64) {
+        self.elsewhere = bytes;
+    }
+
     /// The first limit that a request would break by waiting.
     fn pending(&self, arrival: &Arrival, domain: Option<&Domain>, owner: Option<&Owner>) -> Option<Constraint> {
         use AdmissionScope as Scope;
@@ -711,7 +719,7 @@ impl<W> Scheduler<W> {
             (owner, Scope::Owner, owner_bytes, ((owner_bytes / 2).max(1), owner_bytes / 4), self.limits.owner),
             (domain, Scope::Domain, domain_bytes, (three_quarters(domain_bytes), domain_bytes / 4), cap),
         ];
-        let fits = |held: u64, ceiling: u64| held + u64::from(arrival.bytes) <= ceiling;
+        let fits = |held: u64, ceiling: u64| held.saturating_add(arrival.bytes.into()) <= ceiling;
         let memory =
             |scope, in_flight, limit| Constraint { resource: AdmissionResource::PendingBytes, scope, in_flight, limit };
         let of_class = memory(Scope::Class, all.in_flight(), self.limits.global);
@@ -729,7 +737,11 @@ impl<W> Scheduler<W> {
                 (other && scopes.iter().any(full)).then_some(of_class)
             })
             .or_else(|| {
-                let full = scopes.iter().find(|(counts, _, ceiling, ..)| !fits(counts.bytes(), *ceiling));
+                // What those who run have their layers hold is of no scope but the whole.
+                let held = |scope: &Scope| if *scope == Scope::Global { self.elsewhere } else { 0 };
+                let full = scopes
+                    .iter()
+                    .find(|(counts, scope, ceiling, ..)| !fits(counts.bytes().saturating_add(held(scope)), *ceiling));
                 full.map(|(counts, scope, _, _, limit)| memory(*scope, counts.in_flight(), *limit))
             })
     }

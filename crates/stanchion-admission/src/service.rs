@@ -57,11 +57,13 @@ where
         self.inner.poll_ready(cx).map_err(Into::into)
     }
 
-    fn call(&mut self, request: Request<B>) -> AdmissionFuture<S, B> {
+    fn call(&mut self, mut request: Request<B>) -> AdmissionFuture<S, B> {
         let Some(gate) = &self.gate else {
             return AdmissionFuture::calling(self.inner.call(request), None);
         };
-        match gate.pass(&request) {
+        let passage = gate.pass(&request);
+        request.extensions_mut().insert(gate.retained().clone());
+        match passage {
             Passage::Runs(permit) => AdmissionFuture::calling(self.inner.call(request), Some(permit)),
             // A clone, which is not ready: what the one that is ready has reserved is not to be held over a wait.
             Passage::Waits(wait) => AdmissionFuture::waiting(wait, self.inner.clone(), request),

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use stanchion_core::{Candidate, DomainSecret, FailureDomain, RequestClass};
+use stanchion_core::{Candidate, DomainSecret, FailureDomain, RequestClass, RetainedBytes};
 use tokio::time::Instant;
 
 use crate::{
@@ -27,6 +27,8 @@ pub(crate) struct Shared {
     names: [RandomState; 2],
     weights: HashMap<u128, u32>,
     limits_concurrency: bool,
+    /// What layers hold for requests that run.
+    pub(crate) retained: RetainedBytes,
     domains: RwLock<HashMap<FailureDomain, Weak<Domain>>>,
     next: AtomicU64,
 }
@@ -137,6 +139,7 @@ impl Shared {
             names,
             weights,
             limits_concurrency,
+            retained: RetainedBytes::default(),
             domains: RwLock::default(),
             next: AtomicU64::new(0),
         }
@@ -237,6 +240,7 @@ impl Shared {
         if state.is_closed() {
             return Asked::Refused(Refusal { kind: Refused::Closed, constraint: state.all(), depth });
         }
+        state.retain_elsewhere(self.retained.bytes());
         if let Err(full) = state.may_wait(&arrival, now) {
             let kind = Refused::Full { drains_in: full.drains_in.map(Duration::from_nanos) };
             return Asked::Refused(Refusal { kind, constraint: full.constraint, depth });

@@ -11,6 +11,7 @@
 //! | [`Selected`] | request | fallback, or the application; credentials puts its choice of key in | retry, credentials, upstream, circuit, admission |
 //! | [`WaitsForCircuit`], [`CircuitTurn`] | request | retry | circuit |
 //! | [`WithoutOutputLimit`] | request | retry | upstream |
+//! | [`RetainedBytes`] | request | admission | commit |
 //! | [`HidesUsage`] | request | usage | observe |
 //! | [`CacheRetention`] | request | the edge, or the application | cache-break |
 //! | [`StreamRecord`] | response | observe, alone | commit, attempt, circuit, cache-break, usage, edge |
@@ -45,6 +46,7 @@ mod failure_kind;
 pub mod hint;
 mod record;
 mod recovery;
+mod retained;
 mod secret;
 mod usage;
 
@@ -67,5 +69,6 @@ pub use failure_kind::{FailureKind, Phase};
 pub use hint::{HintSource, HintSources, RetryHint};
 pub use record::{Ending, StreamRecord, StreamRecorder};
 pub use recovery::{RecoveryBudget, RecoveryMode};
+pub use retained::{Retained, RetainedBytes};
 pub use secret::Secret;
 pub use usage::{FinishReason, HidesUsage, Usage, UsageQuality};

@@ -1,7 +1,8 @@
 //! What may wait, in number and in bytes.
 
 use stanchion_admission::{AdmissionLayer, AdmissionPolicy, AdmissionScheduler, ClassLimits};
-use stanchion_core::{Call as Asks, Dialect, FailureKind, RequestClass};
+use stanchion_core::{Call as Asks, Dialect, FailureKind, RequestClass, RetainedBytes};
+use tower::{ServiceExt, service_fn};
 
 use super::*;
 
@@ -87,4 +88,24 @@ async fn classes_have_limits_where_that_is_asked_for() {
     let third = settle(&mut third).unwrap().unwrap();
     assert_eq!(scheduler.status().non_foreground.in_flight, 2);
     drop((foreground, third));
+}
+
+/// What layers within hold for requests that run counts toward what all may hold, as long as they hold it.
+#[tokio::test(start_paused = true)]
+async fn what_is_held_for_those_who_run_leaves_less_room_for_those_who_wait() {
+    let scheduler = scheduler(AdmissionScheduler::builder().max_pending_bytes(64 << 10));
+    let layer = AdmissionLayer::new(scheduler, one_at_a_time().build().unwrap());
+    let (into, mut from) = tokio::sync::mpsc::unbounded_channel();
+    let looks = service_fn(move |request: Req| {
+        into.send(request.extensions().get::<RetainedBytes>().cloned()).unwrap();
+        std::future::ready(Ok::<_, Failure>(http::Response::new(ScriptedBody::new([Step::Hang]))))
+    });
+    let _running = layer.layer(looks).oneshot(of("a", RequestClass::Foreground)).await.unwrap();
+    let mut held = from.recv().await.unwrap().expect("put there by the queue").hold();
+    held.set(60 << 10);
+    let (failure, _) = outcome(&layer, with_body("b", RequestClass::Foreground, 8 << 10)).await;
+    assert_eq!(failure, Some(FailureKind::QueueFull));
+    drop(held);
+    let (failure, _waiting) = outcome(&layer, with_body("b", RequestClass::Foreground, 8 << 10)).await;
+    assert_eq!(failure, None);
 }

@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 use http::{Response, response::Parts};
 use http_body::Body;
 use pin_project_lite::pin_project;
-use stanchion_core::{AttemptPhase, Context, Event, Failure, ProviderAttempt, ProviderReply};
+use stanchion_core::{AttemptPhase, Context, Event, Failure, ProviderAttempt, ProviderReply, RetainedBytes};
 use stanchion_wire::error::classify_reply;
 use tokio::time::{Sleep, sleep};
 
@@ -88,7 +88,8 @@ where
                                 window: this.layer.window,
                                 max_hold: this.layer.max_hold,
                             };
-                            State::Holding { holding: Some(Holding::new(head, body, limits)) }
+                            let retained = info.retained.as_ref().map(RetainedBytes::hold);
+                            State::Holding { holding: Some(Holding::new(head, body, limits, retained)) }
                         } else {
                             State::Refused {
                                 head: Some(head),

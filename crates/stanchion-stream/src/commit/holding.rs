@@ -10,7 +10,9 @@ use std::{
 use bytes::Bytes;
 use http::response::Parts;
 use http_body::{Body, Frame};
-use stanchion_core::{CommitPolicy, Context, Ending, Event, Failure, FailureKind, HoldEvent, Phase, StreamRecord};
+use stanchion_core::{
+    CommitPolicy, Context, Ending, Event, Failure, FailureKind, HoldEvent, Phase, Retained, StreamRecord,
+};
 use tokio::time::{Sleep, sleep};
 
 use super::CommitWindow;
@@ -21,6 +23,8 @@ pub(super) struct Holding<B> {
     pub(super) body: Pin<Box<B>>,
     record: Option<StreamRecord>,
     held_bytes: usize,
+    /// Counts them among those that all requests retain.
+    retained: Option<Retained>,
     limits: HoldLimits,
     window: Option<Opened>,
 }
@@ -58,9 +62,18 @@ where
     B: Body<Data = Bytes>,
     B::Error: Into<Failure>,
 {
-    pub(super) fn new(head: Parts, body: B, limits: HoldLimits) -> Self {
+    pub(super) fn new(head: Parts, body: B, limits: HoldLimits, retained: Option<Retained>) -> Self {
         let record = head.extensions.get().cloned();
-        Self { head, held: VecDeque::new(), body: Box::pin(body), record, held_bytes: 0, limits, window: None }
+        Self {
+            head,
+            held: VecDeque::new(),
+            body: Box::pin(body),
+            record,
+            held_bytes: 0,
+            retained,
+            limits,
+            window: None,
+        }
     }
 
     pub(super) fn poll(&mut self, cx: &mut TaskContext<'_>, context: Option<&Context>) -> Poll<Held> {
@@ -87,6 +100,9 @@ where
             match frame {
                 Some(Ok(frame)) => {
                     self.held_bytes += frame.data_ref().map_or(0, Bytes::len);
+                    if let Some(retained) = &mut self.retained {
+                        retained.set(self.held_bytes as u64);
+                    }
                     self.held.push_back(frame);
                 }
                 Some(Err(error)) => return Poll::Ready(Held::Fail(error.into().with_phase(Phase::BeforeOutput))),

@@ -5,7 +5,7 @@ use std::{convert::Infallible, time::Duration};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
-use stanchion_core::{CommitPolicy, Context, Event, Failure, FailureKind, Phase, RequestClass};
+use stanchion_core::{CommitPolicy, Context, Event, Failure, FailureKind, Phase, RequestClass, RetainedBytes};
 use stanchion_testkit::{Events, ScriptedBody, Step, request_in};
 use tokio::time::Instant;
 use tower::{ServiceExt, service_fn};
@@ -134,4 +134,32 @@ async fn a_class_and_a_request_choose_for_themselves() {
     let mut request = background();
     request.extensions_mut().insert(CommitPolicy::FirstOutput);
     assert!(asked(layer, request, cut()).await.is_ok(), "the request's own choice goes first");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_held_back_counts_as_retained_until_it_leaves() {
+    let retained = RetainedBytes::default();
+    let request = || {
+        let mut request = plain();
+        request.extensions_mut().insert(retained.clone());
+        request
+    };
+    let steps = || {
+        let mut steps = data(&[ROLE, TEXT]);
+        steps.push(Step::Delay(Duration::from_secs(5)));
+        steps.extend(data(&[STOP, DONE]));
+        steps
+    };
+    let asking = asked(complete(), request(), steps());
+    let looking = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        retained.bytes()
+    };
+    let (left, held) = tokio::join!(asking, looking);
+    assert_eq!((held, retained.bytes()), ((ROLE.len() + TEXT.len()) as u64, 0));
+    assert!(left.is_ok());
+    // Dropped on the way, it is given back, too.
+    let asking = asked(complete(), request(), steps());
+    assert!(tokio::time::timeout(Duration::from_secs(1), asking).await.is_err());
+    assert_eq!(retained.bytes(), 0);
 }

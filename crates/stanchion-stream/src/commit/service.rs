@@ -4,7 +4,7 @@ use std::{
 };
 
 use http::{Request, Response};
-use stanchion_core::{Call, CommitPolicy, Context, Dialect, Failure, Selected};
+use stanchion_core::{Call, CommitPolicy, Context, Dialect, Failure, RetainedBytes, Selected};
 use tokio::time::Instant;
 use tower_service::Service;
 
@@ -28,6 +28,8 @@ pub(super) struct AttemptInfo {
     pub(super) context: Option<Context>,
     pub(super) candidate: Option<Arc<str>>,
     pub(super) started: Instant,
+    /// Where what is held back counts, if anybody bounds it.
+    pub(super) retained: Option<RetainedBytes>,
 }
 
 impl<S> Commit<S> {
@@ -75,6 +77,7 @@ where
             context: Context::of(&request).cloned(),
             candidate: extensions.get::<Selected>().map(|selected| selected.candidate.name().clone()),
             started: Instant::now(),
+            retained: extensions.get().cloned(),
         };
         CommitFuture::new(self.inner.call(request), self.layer, info)
     }
