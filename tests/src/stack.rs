@@ -8,6 +8,7 @@ use http_body::Body;
 use http_body_util::{BodyExt, Full};
 use stanchion::{
     Onion,
+    admission::{Admission, AdmissionLayer, AdmissionPolicy, AdmissionScheduler},
     circuit::{Circuit, CircuitLayer, CircuitPolicy, CircuitPreflight, CircuitPreflightLayer, CircuitRegistry},
     core::{
         Call, Candidate, Candidates, Context, Dialect, DispositionRules, Failure, FailureKind, StreamRecord, Usage,
@@ -26,7 +27,9 @@ use tower::{Service, ServiceExt, layer::util::Identity};
 use crate::provider::Provider;
 
 /// The layers inside the edge, over a transport.
-pub type Inner<T> = Recovery<Fallback<Retry<CircuitPreflight<Circuit<Commit<Attempt<Observe<Upstream<T>>>>>>>>>;
+pub type Inner<T> = Recovery<Fallback<Retry<CircuitPreflight<Admission<Guarded<T>>>>>>;
+
+type Guarded<T> = Circuit<Commit<Attempt<Observe<Upstream<T>>>>>;
 
 type All = Onion<
     EdgeLayer,
@@ -37,7 +40,7 @@ type All = Onion<
     RetryLayer,
     Identity,
     CircuitPreflightLayer,
-    Identity,
+    AdmissionLayer,
     CircuitLayer,
     CommitLayer,
     AttemptLayer,
@@ -55,6 +58,7 @@ pub struct Stack {
     retry: RetryPolicy,
     circuit: CircuitPolicy,
     registry: Option<CircuitRegistry>,
+    admission: AdmissionLayer,
     limits: AttemptLimits,
     rules: DispositionRules,
     observe: ObserveLayer,
@@ -95,6 +99,7 @@ impl Stack {
             retry: RetryPolicy::default(),
             circuit: CircuitPolicy::default(),
             registry: None,
+            admission: AdmissionLayer::default(),
             limits: AttemptLimits::default(),
             rules: DispositionRules::default(),
             observe: ObserveLayer::new(),
@@ -162,6 +167,14 @@ impl Stack {
         self
     }
 
+    /// Lets so many requests in at once. Clones of the stack share the queue.
+    #[must_use]
+    pub fn concurrency(mut self, requests: u32) -> Self {
+        let policy = AdmissionPolicy::builder().concurrency(requests).build().expect("within the range");
+        self.admission = AdmissionLayer::new(AdmissionScheduler::new(), policy);
+        self
+    }
+
     /// Has other clocks: first output, idle and total, in seconds. Zero is none.
     #[must_use]
     pub fn limits(mut self, first_output: u64, idle: u64, total: u64) -> Self {
@@ -207,6 +220,7 @@ impl Stack {
             .fallback(FallbackLayer::new(candidates).with_rules(self.rules))
             .retry(retry)
             .circuit(circuit)
+            .admission(self.admission.clone())
             .commit(CommitLayer::new())
             .attempt(AttemptLayer::new(self.limits))
             .observe(self.observe)

@@ -491,3 +491,42 @@ async fn a_hint_of_the_providers_stretches_the_opening() {
     let outcome = stack.ask_inner(&provider).await;
     assert_eq!(trace(&outcome), ["0 C.rejected~40000"]);
 }
+
+/// The number of the retry that was cut, where the original tells one less; and no `wait_timeout`.
+#[tokio::test(start_paused = true)]
+async fn the_budget_cuts_a_wait_in_the_queue() {
+    let provider = Provider::new([Script { repeat: false, ..down() }, ending(End::Hang, [role(), text("Hel")]), ok()]);
+    let stack = bounded(&provider, 30).concurrency(1).limits(0, 0, 0);
+    let thief = async {
+        // In the backoff the place is free, and another takes it for good.
+        tokio::time::sleep(millis(100)).await;
+        tokio::time::timeout(secs(60), Stack::clone(&stack).ask_inner(&provider)).await
+    };
+    let (outcome, thief) = tokio::join!(stack.ask_inner(&provider), thief);
+    assert!(thief.is_err(), "it streams on");
+    assert_eq!(
+        trace(&outcome),
+        [
+            "0 R.scheduled#1~500",
+            "500 R.attempt#1",
+            "500 A.queued#1/1~0(domain)",
+            "15500 A.queued#1/1~15000(domain)",
+            "30000 R.exhausted#1(server_error/503)!recovery_budget"
+        ]
+    );
+    assert_eq!((outcome.took, outcome.kind()), (secs(30), Some(FailureKind::RecoveryBudget)));
+    assert_eq!((provider.attempts(), provider.in_flight()), (2, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backoff_holds_no_place_in_the_queue() {
+    let provider = Provider::new([Script { repeat: false, ..down() }, ok(), ok()]);
+    let stack = Stack::chat(&provider).concurrency(1);
+    let other = async {
+        tokio::time::sleep(millis(100)).await;
+        stack.ask_inner(&provider).await
+    };
+    let (first, other) = tokio::join!(stack.ask_inner(&provider), other);
+    assert_eq!((first.took, other.took), (millis(500), secs(0)));
+    assert!(other.events.iter().all(|line| !line.starts_with("A.")), "{:?}", other.events);
+}
