@@ -30,7 +30,7 @@ use stanchion::{
     admission::{AdmissionPolicy, AdmissionScheduler},
     cache_break::CacheBreakPolicy,
     circuit::CircuitPolicy,
-    core::{Candidates, DispositionRules, Secret},
+    core::{Candidates, DispositionRules, RequestClass, Secret},
     credentials::CredentialPools,
     deadline::{AttemptLimits, RecoveryLimits},
     fallback::OnOverflow,
@@ -49,8 +49,8 @@ pub struct Config {
     pub max_request_bytes: usize,
     /// Whether clients are believed what they say of themselves.
     pub identity_headers: bool,
-    /// The keys that clients must present; anyone may connect if there is none.
-    pub client_keys: Vec<Secret>,
+    /// The clients that may connect; anyone may if there is none.
+    pub clients: Vec<Client>,
     /// Where the requests of all models queue.
     pub scheduler: AdmissionScheduler,
     /// The keys of providers that have several.
@@ -61,6 +61,19 @@ pub struct Config {
     pub cache: CacheBreakPolicy,
     /// What clients can ask for, by the name they ask for.
     pub models: BTreeMap<String, Model>,
+}
+
+/// A client that may connect.
+#[derive(Debug, Clone)]
+pub struct Client {
+    /// What it presents.
+    pub key: Secret,
+    /// Whose capacity its requests use, whatever it says.
+    pub owner: Option<String>,
+    /// Who waits for its requests, whatever it says.
+    pub class: Option<RequestClass>,
+    /// Whether it is believed what it says of itself.
+    pub identity_headers: bool,
 }
 
 /// One model: what serves it, and how.

@@ -63,7 +63,7 @@ impl Gateway {
     pub fn new(config: &config::Config, observer: Option<Arc<dyn Observer>>) -> Self {
         let mut parts = Parts::new(config);
         let routes = config.models.iter().map(|(name, model)| (name.clone(), by_family(model, &mut parts))).collect();
-        let mut edge = edge(config.max_request_bytes, observer).identity_headers(config.identity_headers);
+        let mut edge = edge(config.max_request_bytes, observer);
         let heartbeats: HashMap<String, Duration> = config
             .models
             .iter()
@@ -75,7 +75,7 @@ impl Gateway {
         Self {
             edge: Onion::new().edge(edge).service(ModelRouter::named(routes)),
             models: config.models.keys().cloned().collect(),
-            keys: ClientKeys::new(&config.client_keys),
+            keys: ClientKeys::new(&config.clients, config.identity_headers),
             circuits: parts.circuits,
             scheduler: parts.scheduler,
             credentials: parts.credentials,

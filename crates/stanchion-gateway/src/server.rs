@@ -174,12 +174,12 @@ fn is_foreign_page(headers: &HeaderMap) -> bool {
     !matches!(host.as_deref(), Some("localhost" | "127.0.0.1" | "[::1]"))
 }
 
-async fn answer(mut gateway: Gateway, request: Request<Incoming>) -> Response<Body> {
+async fn answer(mut gateway: Gateway, mut request: Request<Incoming>) -> Response<Body> {
     let path = request.uri().path();
     if path == "/healthz" {
         return own(text(StatusCode::OK, "text/plain; charset=utf-8", "ok\n".into()));
     }
-    if !gateway.keys.admit(request.headers(), request.uri()) {
+    let Some(identity) = gateway.keys.identify(request.headers(), request.uri()) else {
         let dialect = route(path).map_or(Dialect::OpenAiChat, |route| route.dialect);
         return own(render::local_error(
             dialect,
@@ -187,7 +187,7 @@ async fn answer(mut gateway: Gateway, request: Request<Incoming>) -> Response<Bo
             "invalid_api_key",
             "a client key is needed, and the one presented is not known",
         ));
-    }
+    };
     if gateway.keys.is_empty() && is_foreign_page(request.headers()) {
         let dialect = route(path).map_or(Dialect::OpenAiChat, |route| route.dialect);
         let text = "web pages of other sites may not ask here, since no client key is configured";
@@ -199,6 +199,7 @@ async fn answer(mut gateway: Gateway, request: Request<Incoming>) -> Response<Bo
     if path == "/status" && request.method() == Method::GET {
         return own(text(StatusCode::OK, "application/json", status(&gateway)));
     }
+    identity.apply(request.headers_mut());
     let Ok(response) = gateway.edge.call(request).await;
     response.map(Either::Left)
 }

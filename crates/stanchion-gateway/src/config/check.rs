@@ -12,7 +12,7 @@ use stanchion::{
 use toml::Spanned;
 
 use super::{
-    CONNECT, Complaint, Config, FallbackSettings, MAX_REQUEST_BYTES, Model, StreamSettings, file,
+    CONNECT, Client, Complaint, Config, FallbackSettings, MAX_REQUEST_BYTES, Model, StreamSettings, file,
     locate::{Place, locate},
     resilience::RetryBudgets,
     value::Bytes,
@@ -106,7 +106,8 @@ impl Checker<'_> {
                 SocketAddr::from(([127, 0, 0, 1], 0))
             }),
         };
-        let client_keys = file
+        let identity_headers = file.server.identity_headers.unwrap_or(true);
+        let clients = file
             .clients
             .values()
             .filter_map(|client| {
@@ -115,7 +116,17 @@ impl Checker<'_> {
                 if secret.is_none() && inner.key.is_none() && inner.key_env.is_none() && inner.key_file.is_none() {
                     self.complain(client.span(), "a client needs a key: set key_env, key_file or key");
                 }
-                secret
+                if let Some(owner) = &inner.owner
+                    && (owner.get_ref().trim().is_empty() || HeaderValue::from_str(owner.get_ref()).is_err())
+                {
+                    self.complain(owner.span(), "an owner is a name of visible characters");
+                }
+                secret.map(|key| Client {
+                    key,
+                    owner: inner.owner.as_ref().map(|owner| owner.get_ref().clone()),
+                    class: inner.class,
+                    identity_headers: inner.identity_headers.unwrap_or(identity_headers),
+                })
             })
             .collect();
         if file.models.is_empty() {
@@ -140,8 +151,8 @@ impl Checker<'_> {
         Config {
             listen,
             max_request_bytes: self.size(file.server.max_request_bytes.as_ref(), MAX_REQUEST_BYTES),
-            identity_headers: file.server.identity_headers.unwrap_or(true),
-            client_keys,
+            identity_headers,
+            clients,
             scheduler: self.scheduler(file),
             credentials: self.credential_pools(file),
             catalogue: self.catalogue(&file.usage).into(),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use stanchion::{
     circuit::{LateFailure, Recovery as CircuitRecovery, SuccessOn},
-    core::{CommitPolicy, CredentialStrategy, FallbackOn, Family, ForceOpenOn, HintSource},
+    core::{CommitPolicy, CredentialStrategy, FallbackOn, Family, ForceOpenOn, HintSource, RequestClass},
 };
 use toml::Spanned;
 
@@ -81,6 +81,9 @@ pub(super) struct Client {
     pub(super) key: Option<Spanned<String>>,
     pub(super) key_env: Option<Spanned<String>>,
     pub(super) key_file: Option<Spanned<String>>,
+    pub(super) owner: Option<Spanned<String>>,
+    pub(super) class: Option<RequestClass>,
+    pub(super) identity_headers: Option<bool>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -103,7 +103,7 @@ fn the_least_file_has_the_defaults() {
     let model = &config.models["m"];
     assert_eq!((model.retry.max_retries(), model.connect), (2, CONNECT));
     assert_eq!(model.limits, AttemptLimits::default());
-    assert!(config.client_keys.is_empty());
+    assert!(config.clients.is_empty());
 }
 
 #[test]
@@ -229,8 +229,8 @@ fn a_file_without_models_and_a_client_without_a_key_are_no_use() {
         let error = parse(&format!("{WHOLE}\n[clients.me]\n{line}\n")).map(drop).unwrap_err().to_string();
         assert!(error.contains(reason) && !error.contains("123456"), "an empty key lets everybody in: {error}");
     }
-    let keys = parse(&format!("{WHOLE}\n[clients.me]\nkey = \"k\"\n")).unwrap().client_keys;
-    assert_eq!(keys.len(), 1);
+    let keys = parse(&format!("{WHOLE}\n[clients.me]\nkey = \"k\"\n")).unwrap().clients;
+    assert_eq!((keys.len(), keys[0].identity_headers), (1, true));
 }
 
 #[test]
@@ -586,4 +586,16 @@ fn prices_and_caches_are_set() {
     assert!(config.models["m"].request_usage);
     let error = parse(&with("[usage]\nprices = \"no-such-file.toml\"")).map(drop).unwrap_err().to_string();
     assert!(error.contains(":7: usage.prices: the file cannot be read"), "{error}");
+}
+
+#[test]
+fn a_client_may_be_told_who_it_is() {
+    let text = "[clients.bot]\nkey = \"k\"\nowner = \"team\"\nclass = \"background\"\nidentity_headers = false";
+    let client = &parse(&with(text)).unwrap().clients[0];
+    assert_eq!(
+        (client.owner.as_deref(), client.class, client.identity_headers),
+        (Some("team"), Some(RequestClass::Background), false)
+    );
+    let error = parse(&with("[clients.bot]\nkey = \"k\"\nowner = \" \"")).map(drop).unwrap_err().to_string();
+    assert!(error.contains(":8: clients.bot.owner: an owner is a name"), "{error}");
 }
