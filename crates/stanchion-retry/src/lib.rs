@@ -10,7 +10,8 @@
 //!   count over all candidates of a request ([`scope`]). What the table marks
 //!   [`Retry::Once`](stanchion_core::Retry::Once) is retried once at most, however high the limit is. What provably was
 //!   not processed ([`Retry::AtOnce`](stanchion_core::Retry::AtOnce)) is retried once at once, and that retry is free:
-//!   it counts against no limit. A limit of 0 means no retry of any kind.
+//!   it counts against no number of retries, and takes nothing from the budget that protects the provider. Where
+//!   candidates share their attempts it is one of those. A limit of 0 means no retry of any kind.
 //! * **How long.** The [`Backoff`] is `base × factor^(n-1)` before retry *n*, at most `cap`, times a random factor out of
 //!   `jitter`, in whole milliseconds.
 //! * **Server hints.** When the provider says when to come back, that replaces the backoff, without jitter: a hint is
