@@ -121,6 +121,15 @@ impl Onion {
     }
 }
 
+/// The same onion with other layers in the places after the semicolon.
+#[allow(unused_macros, reason = "a build may choose no layer")]
+macro_rules! with {
+    ($onion:ident, $($kept:ident),+; $($new:ident),+) => {{
+        let Self { $($kept,)+ .. } = $onion;
+        Onion { $($kept,)+ $($new),+ }
+    }};
+}
+
 #[expect(clippy::type_complexity, reason = "one parameter for each layer")]
 impl<E, K, U, V, F, R, D, P, Q, I, C, A, O> Onion<E, K, U, V, F, R, D, P, Q, I, C, A, O> {
     /// Sets the outermost layer. See [`edge`](crate::edge).
@@ -129,36 +138,7 @@ impl<E, K, U, V, F, R, D, P, Q, I, C, A, O> Onion<E, K, U, V, F, R, D, P, Q, I, 
         self,
         edge: stanchion_edge::EdgeLayer,
     ) -> Onion<stanchion_edge::EdgeLayer, K, U, V, F, R, D, P, Q, I, C, A, O> {
-        let Self {
-            cache_break,
-            usage,
-            recovery,
-            fallback,
-            retry,
-            credentials,
-            preflight,
-            admission,
-            circuit,
-            commit,
-            attempt,
-            observe,
-            ..
-        } = self;
-        Onion {
-            edge,
-            cache_break,
-            usage,
-            recovery,
-            fallback,
-            retry,
-            credentials,
-            preflight,
-            admission,
-            circuit,
-            commit,
-            attempt,
-            observe,
-        }
+        with!(self, cache_break, usage, recovery, fallback, retry, credentials, preflight, admission, circuit, commit, attempt, observe; edge)
     }
 
     /// Sets the layer that tells why a prompt cache broke. See [`cache_break`](crate::cache_break).
@@ -167,36 +147,7 @@ impl<E, K, U, V, F, R, D, P, Q, I, C, A, O> Onion<E, K, U, V, F, R, D, P, Q, I, 
         self,
         cache_break: stanchion_cache_break::CacheBreakLayer,
     ) -> Onion<E, stanchion_cache_break::CacheBreakLayer, U, V, F, R, D, P, Q, I, C, A, O> {
-        let Self {
-            edge,
-            usage,
-            recovery,
-            fallback,
-            retry,
-            credentials,
-            preflight,
-            admission,
-            circuit,
-            commit,
-            attempt,
-            observe,
-            ..
-        } = self;
-        Onion {
-            edge,
-            cache_break,
-            usage,
-            recovery,
-            fallback,
-            retry,
-            credentials,
-            preflight,
-            admission,
-            circuit,
-            commit,
-            attempt,
-            observe,
-        }
+        with!(self, edge, usage, recovery, fallback, retry, credentials, preflight, admission, circuit, commit, attempt, observe; cache_break)
     }
 
     /// Sets the layer that tells what each reply used and cost. See [`usage`](crate::usage).
@@ -205,36 +156,7 @@ impl<E, K, U, V, F, R, D, P, Q, I, C, A, O> Onion<E, K, U, V, F, R, D, P, Q, I, 
         self,
         usage: stanchion_usage::UsageLayer,
     ) -> Onion<E, K, stanchion_usage::UsageLayer, V, F, R, D, P, Q, I, C, A, O> {
-        let Self {
-            edge,
-            cache_break,
-            recovery,
-            fallback,
-            retry,
-            credentials,
-            preflight,
-            admission,
-            circuit,
-            commit,
-            attempt,
-            observe,
-            ..
-        } = self;
-        Onion {
-            edge,
-            cache_break,
-            usage,
-            recovery,
-            fallback,
-            retry,
-            credentials,
-            preflight,
-            admission,
-            circuit,
-            commit,
-            attempt,
-            observe,
-        }
+        with!(self, edge, cache_break, recovery, fallback, retry, credentials, preflight, admission, circuit, commit, attempt, observe; usage)
     }
 
     /// Sets the deadline of a whole recovery. See [`deadline`](crate::deadline).
@@ -243,36 +165,7 @@ impl<E, K, U, V, F, R, D, P, Q, I, C, A, O> Onion<E, K, U, V, F, R, D, P, Q, I, 
         self,
         recovery: stanchion_deadline::RecoveryLayer,
     ) -> Onion<E, K, U, stanchion_deadline::RecoveryLayer, F, R, D, P, Q, I, C, A, O> {
-        let Self {
-            edge,
-            cache_break,
-            usage,
-            fallback,
-            retry,
-            credentials,
-            preflight,
-            admission,
-            circuit,
-            commit,
-            attempt,
-            observe,
-            ..
-        } = self;
-        Onion {
-            edge,
-            cache_break,
-            usage,
-            recovery,
-            fallback,
-            retry,
-            credentials,
-            preflight,
-            admission,
-            circuit,
-            commit,
-            attempt,
-            observe,
-        }
+        with!(self, edge, cache_break, usage, fallback, retry, credentials, preflight, admission, circuit, commit, attempt, observe; recovery)
     }
 
     /// Sets the layer that tries candidates in order. See [`fallback`](crate::fallback).
@@ -281,36 +174,7 @@ impl<E, K, U, V, F, R, D, P, Q, I, C, A, O> Onion<E, K, U, V, F, R, D, P, Q, I, 
         self,
         fallback: stanchion_fallback::FallbackLayer,
     ) -> Onion<E, K, U, V, stanchion_fallback::FallbackLayer, R, D, P, Q, I, C, A, O> {
-        let Self {
-            edge,
-            cache_break,
-            usage,
-            recovery,
-            retry,
-            credentials,
-            preflight,
-            admission,
-            circuit,
-            commit,
-            attempt,
-            observe,
-            ..
-        } = self;
-        Onion {
-            edge,
-            cache_break,
-            usage,
-            recovery,
-            fallback,
-            retry,
-            credentials,
-            preflight,
-            admission,
-            circuit,
-            commit,
-            attempt,
-            observe,
-        }
+        with!(self, edge, cache_break, usage, recovery, retry, credentials, preflight, admission, circuit, commit, attempt, observe; fallback)
     }
 
     /// Sets the layer that replays zero-output failures. See [`retry`](crate::retry).
@@ -319,36 +183,7 @@ impl<E, K, U, V, F, R, D, P, Q, I, C, A, O> Onion<E, K, U, V, F, R, D, P, Q, I, 
         self,
         retry: stanchion_retry::RetryLayer,
     ) -> Onion<E, K, U, V, F, stanchion_retry::RetryLayer, D, P, Q, I, C, A, O> {
-        let Self {
-            edge,
-            cache_break,
-            usage,
-            recovery,
-            fallback,
-            credentials,
-            preflight,
-            admission,
-            circuit,
-            commit,
-            attempt,
-            observe,
-            ..
-        } = self;
-        Onion {
-            edge,
-            cache_break,
-            usage,
-            recovery,
-            fallback,
-            retry,
-            credentials,
-            preflight,
-            admission,
-            circuit,
-            commit,
-            attempt,
-            observe,
-        }
+        with!(self, edge, cache_break, usage, recovery, fallback, credentials, preflight, admission, circuit, commit, attempt, observe; retry)
     }
 
     /// Sets the layer that chooses one of a provider's keys. See [`credentials`](crate::credentials).
@@ -357,36 +192,7 @@ impl<E, K, U, V, F, R, D, P, Q, I, C, A, O> Onion<E, K, U, V, F, R, D, P, Q, I, 
         self,
         credentials: stanchion_credentials::CredentialsLayer,
     ) -> Onion<E, K, U, V, F, R, stanchion_credentials::CredentialsLayer, P, Q, I, C, A, O> {
-        let Self {
-            edge,
-            cache_break,
-            usage,
-            recovery,
-            fallback,
-            retry,
-            preflight,
-            admission,
-            circuit,
-            commit,
-            attempt,
-            observe,
-            ..
-        } = self;
-        Onion {
-            edge,
-            cache_break,
-            usage,
-            recovery,
-            fallback,
-            retry,
-            credentials,
-            preflight,
-            admission,
-            circuit,
-            commit,
-            attempt,
-            observe,
-        }
+        with!(self, edge, cache_break, usage, recovery, fallback, retry, preflight, admission, circuit, commit, attempt, observe; credentials)
     }
 
     /// Sets the layer where requests queue for their turn. See [`admission`](crate::admission).
@@ -395,36 +201,7 @@ impl<E, K, U, V, F, R, D, P, Q, I, C, A, O> Onion<E, K, U, V, F, R, D, P, Q, I, 
         self,
         admission: stanchion_admission::AdmissionLayer,
     ) -> Onion<E, K, U, V, F, R, D, P, stanchion_admission::AdmissionLayer, I, C, A, O> {
-        let Self {
-            edge,
-            cache_break,
-            usage,
-            recovery,
-            fallback,
-            retry,
-            credentials,
-            preflight,
-            circuit,
-            commit,
-            attempt,
-            observe,
-            ..
-        } = self;
-        Onion {
-            edge,
-            cache_break,
-            usage,
-            recovery,
-            fallback,
-            retry,
-            credentials,
-            preflight,
-            admission,
-            circuit,
-            commit,
-            attempt,
-            observe,
-        }
+        with!(self, edge, cache_break, usage, recovery, fallback, retry, credentials, preflight, circuit, commit, attempt, observe; admission)
     }
 
     /// Sets the circuits, both where they turn requests away before they queue, and where they let them through. See
@@ -435,36 +212,8 @@ impl<E, K, U, V, F, R, D, P, Q, I, C, A, O> Onion<E, K, U, V, F, R, D, P, Q, I, 
         circuit: stanchion_circuit::CircuitLayer,
     ) -> Onion<E, K, U, V, F, R, D, stanchion_circuit::CircuitPreflightLayer, Q, stanchion_circuit::CircuitLayer, C, A, O>
     {
-        let Self {
-            edge,
-            cache_break,
-            usage,
-            recovery,
-            fallback,
-            retry,
-            credentials,
-            admission,
-            commit,
-            attempt,
-            observe,
-            ..
-        } = self;
         let preflight = circuit.preflight();
-        Onion {
-            edge,
-            cache_break,
-            usage,
-            recovery,
-            fallback,
-            retry,
-            credentials,
-            preflight,
-            admission,
-            circuit,
-            commit,
-            attempt,
-            observe,
-        }
+        with!(self, edge, cache_break, usage, recovery, fallback, retry, credentials, admission, commit, attempt, observe; preflight, circuit)
     }
 
     /// Sets the layer that holds a reply back until its first real output. See [`stream`](crate::stream).
@@ -473,36 +222,7 @@ impl<E, K, U, V, F, R, D, P, Q, I, C, A, O> Onion<E, K, U, V, F, R, D, P, Q, I, 
         self,
         commit: stanchion_stream::CommitLayer,
     ) -> Onion<E, K, U, V, F, R, D, P, Q, I, stanchion_stream::CommitLayer, A, O> {
-        let Self {
-            edge,
-            cache_break,
-            usage,
-            recovery,
-            fallback,
-            retry,
-            credentials,
-            preflight,
-            admission,
-            circuit,
-            attempt,
-            observe,
-            ..
-        } = self;
-        Onion {
-            edge,
-            cache_break,
-            usage,
-            recovery,
-            fallback,
-            retry,
-            credentials,
-            preflight,
-            admission,
-            circuit,
-            commit,
-            attempt,
-            observe,
-        }
+        with!(self, edge, cache_break, usage, recovery, fallback, retry, credentials, preflight, admission, circuit, attempt, observe; commit)
     }
 
     /// Sets the clocks of one attempt. See [`deadline`](crate::deadline).
@@ -511,36 +231,7 @@ impl<E, K, U, V, F, R, D, P, Q, I, C, A, O> Onion<E, K, U, V, F, R, D, P, Q, I, 
         self,
         attempt: stanchion_deadline::AttemptLayer,
     ) -> Onion<E, K, U, V, F, R, D, P, Q, I, C, stanchion_deadline::AttemptLayer, O> {
-        let Self {
-            edge,
-            cache_break,
-            usage,
-            recovery,
-            fallback,
-            retry,
-            credentials,
-            preflight,
-            admission,
-            circuit,
-            commit,
-            observe,
-            ..
-        } = self;
-        Onion {
-            edge,
-            cache_break,
-            usage,
-            recovery,
-            fallback,
-            retry,
-            credentials,
-            preflight,
-            admission,
-            circuit,
-            commit,
-            attempt,
-            observe,
-        }
+        with!(self, edge, cache_break, usage, recovery, fallback, retry, credentials, preflight, admission, circuit, commit, observe; attempt)
     }
 
     /// Sets the layer that reads the stream as it passes. See [`stream`](crate::stream).
@@ -549,36 +240,7 @@ impl<E, K, U, V, F, R, D, P, Q, I, C, A, O> Onion<E, K, U, V, F, R, D, P, Q, I, 
         self,
         observe: stanchion_stream::ObserveLayer,
     ) -> Onion<E, K, U, V, F, R, D, P, Q, I, C, A, stanchion_stream::ObserveLayer> {
-        let Self {
-            edge,
-            cache_break,
-            usage,
-            recovery,
-            fallback,
-            retry,
-            credentials,
-            preflight,
-            admission,
-            circuit,
-            commit,
-            attempt,
-            ..
-        } = self;
-        Onion {
-            edge,
-            cache_break,
-            usage,
-            recovery,
-            fallback,
-            retry,
-            credentials,
-            preflight,
-            admission,
-            circuit,
-            commit,
-            attempt,
-            observe,
-        }
+        with!(self, edge, cache_break, usage, recovery, fallback, retry, credentials, preflight, admission, circuit, commit, attempt; observe)
     }
 
     /// Stacks the layers over a service.
