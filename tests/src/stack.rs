@@ -226,6 +226,16 @@ impl Stack {
             .observe(self.observe)
     }
 
+    /// Where its requests queue.
+    pub fn queue(&self) -> &AdmissionLayer {
+        &self.admission
+    }
+
+    /// Its candidates, in order.
+    pub fn candidates(&self) -> Vec<Candidate> {
+        self.candidates.clone()
+    }
+
     /// All layers over a transport.
     pub fn service<T: Clone>(&self, transport: T) -> Edge<Inner<T>> {
         self.onion().service(Upstream::new(transport))

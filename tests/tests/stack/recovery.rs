@@ -11,7 +11,7 @@ use http_body_util::BodyExt;
 use proptest::prelude::*;
 use stanchion::{
     circuit::{CircuitPolicy, CircuitRegistry},
-    core::{Context, Event, FailureKind, RecoveryBudget},
+    core::{Context, Event, FailureKind, RecoveryBudget, RequestClass, RetryPhase},
 };
 use stanchion_faults::scenario::{Before, End, Script};
 use stanchion_testkit::Events;
@@ -79,6 +79,7 @@ proptest! {
         total in prop_oneof![Just(0_u64), 5_u64..100],
         circuits in any::<bool>(),
         own in prop::option::of(0_u32..20),
+        taken in prop::option::of((0_u64..60_000, 0_u64..90_000)),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
@@ -91,6 +92,22 @@ proptest! {
             if let Some(own) = own {
                 stack = stack.max_retries(own);
             }
+            // Somebody takes the only place in the queue, for a while.
+            if taken.is_some() {
+                stack = stack.concurrency(1);
+            }
+            let thief = stack.queue().clone();
+            let place = taken.map(|(from, time)| {
+                let candidates = stack.candidates();
+                tokio::spawn(async move {
+                    tokio::time::sleep(millis(from)).await;
+                    let mut places = Vec::new();
+                    for candidate in candidates {
+                        places.push(thief.handle(&candidate.into()).admit(Some("thief"), RequestClass::Foreground, 0).await);
+                    }
+                    tokio::time::sleep(millis(time)).await;
+                })
+            });
             let events = Events::new();
             let began = Instant::now();
             let context = events.context();
@@ -99,6 +116,9 @@ proptest! {
             let asking = Outcome::of(stack.service(provider.clone()).into_inner(), request, &events);
             let outcome = tokio::time::timeout(secs(100_000), asking).await;
 
+            if let Some(place) = place {
+                place.abort();
+            }
             let Some(deadline) = context.recovery().and_then(RecoveryBudget::deadline) else {
                 return Ok(());
             };
@@ -111,6 +131,10 @@ proptest! {
             let mut ends = 0;
             for event in events.all() {
                 let Event::ProviderRetry(event) = event else { continue };
+                if let Some(delay) = event.delay.filter(|_| event.phase == RetryPhase::Scheduled) {
+                    let left = event.recovery.unwrap().remaining;
+                    prop_assert!(delay <= left, "a wait of {delay:?} with {left:?} left");
+                }
                 ends += u32::from(event.exhausted_by == Some(stanchion::core::ExhaustedBy::RecoveryBudget));
             }
             let spent = outcome.kind() == Some(FailureKind::RecoveryBudget);
@@ -138,7 +162,7 @@ fn hasty() -> CircuitPolicy {
 
 /// Asks and reads to the end, but leaves after so many polls. Whether it came to its end before.
 async fn leaves_after(polls: u32, provider: &Provider, registry: &CircuitRegistry) -> bool {
-    let stack = Stack::chat(provider).recovery(30).circuit(hasty()).registry(registry).limits(5, 5, 20);
+    let stack = Stack::chat(provider).recovery(30).circuit(hasty()).registry(registry).limits(5, 5, 20).concurrency(1);
     let waker = Arc::new(Counted::default());
     {
         let service = stack.service(provider.clone());
@@ -156,6 +180,8 @@ async fn leaves_after(polls: u32, provider: &Provider, registry: &CircuitRegistr
         }
     }
     assert_eq!(Arc::strong_count(&waker), 1, "a timer or a queue is left after {polls} polls");
+    let queue = stack.queue().scheduler().status();
+    assert_eq!((queue.in_flight, queue.queued), (0, 0), "a permit or a ticket is left after {polls} polls");
     false
 }
 

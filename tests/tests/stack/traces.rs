@@ -530,3 +530,22 @@ async fn a_backoff_holds_no_place_in_the_queue() {
     assert_eq!((first.took, other.took), (millis(500), secs(0)));
     assert!(other.events.iter().all(|line| !line.starts_with("A.")), "{:?}", other.events);
 }
+
+/// The circuit opens while a request queues: it gets its place, finds the circuit open, and gives the place back unused.
+#[tokio::test(start_paused = true)]
+async fn a_circuit_that_opens_while_a_request_queues_turns_it_away_without_traffic() {
+    let policy = CircuitPolicy::builder().consecutive(1).build().unwrap();
+    let slow = Script { delay: Some(secs(2)), repeat: false, ..down() };
+    let provider = Provider::new([slow, ok()]);
+    let stack = Stack::chat(&provider).circuit(policy).registry(&CircuitRegistry::new()).max_retries(0).concurrency(1);
+    let second = async {
+        tokio::time::sleep(secs(1)).await;
+        stack.ask_inner(&provider).await
+    };
+    let (first, second) = tokio::join!(stack.ask_inner(&provider), second);
+    assert_eq!(first.kind(), Some(FailureKind::Overloaded));
+    assert_eq!(trace(&second), ["0 A.queued#1/1~0(domain)", "1000 A.admitted~1000", "1000 C.rejected~10000"]);
+    assert_eq!((second.kind(), provider.attempts()), (Some(FailureKind::CircuitOpen), 1));
+    let queue = stack.queue().scheduler().status();
+    assert_eq!((queue.in_flight, queue.queued), (0, 0));
+}
