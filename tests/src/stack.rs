@@ -35,6 +35,7 @@ type All = Onion<
     EdgeLayer,
     Identity,
     Identity,
+    Identity,
     RecoveryLayer,
     FallbackLayer,
     RetryLayer,

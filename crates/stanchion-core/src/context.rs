@@ -8,7 +8,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Event, RecoveryBudget};
+use crate::{Event, RecoveryBudget, TraceContext};
 
 /// Who waits for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -95,6 +95,7 @@ struct Shared {
     retries: [AtomicU32; 2],
     repaired: AtomicBool,
     footprint: OnceLock<u64>,
+    trace: OnceLock<Option<TraceContext>>,
 }
 
 /// Builds a [`Context`].
@@ -105,6 +106,7 @@ pub struct ContextBuilder {
     class: RequestClass,
     context_epoch: Option<Box<str>>,
     recovery: OnceLock<Option<RecoveryBudget>>,
+    trace: OnceLock<Option<TraceContext>>,
     observer: Option<Arc<dyn Observer>>,
 }
 
@@ -145,6 +147,13 @@ impl ContextBuilder {
         self
     }
 
+    /// Where this request stands in a trace, or `None` for nowhere. If neither is said, a telemetry layer says it.
+    #[must_use]
+    pub fn trace(mut self, trace: impl Into<Option<TraceContext>>) -> Self {
+        self.trace = OnceLock::from(trace.into());
+        self
+    }
+
     /// Who sees the events of this request.
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
@@ -164,6 +173,7 @@ impl ContextBuilder {
             retries: Default::default(),
             repaired: AtomicBool::new(false),
             footprint: OnceLock::new(),
+            trace: self.trace,
         };
         Context(Arc::new(Inner { observer: self.observer, known: Known::Here(shared) }))
     }
@@ -207,7 +217,7 @@ impl Context {
     }
 
     /// A context for another request of the same conversation, owner, class and observer: nothing has been attempted in
-    /// it, and whether it has a recovery budget is for a recovery layer to say.
+    /// it, and whether it has a recovery budget or a trace is for others to say.
     #[must_use]
     pub fn for_next_request(&self) -> Self {
         let mut own = self;
@@ -221,6 +231,7 @@ impl Context {
             class: *class,
             context_epoch: context_epoch.clone(),
             recovery: OnceLock::new(),
+            trace: OnceLock::new(),
             observer: own.0.observer.clone(),
         };
         builder.build()
@@ -291,6 +302,16 @@ impl Context {
     /// application that holds parsed messages asks before it sends the request.
     pub fn footprint_or_init(&self, footprint: impl FnOnce() -> u64) -> u64 {
         *self.shared().footprint.get_or_init(footprint)
+    }
+
+    /// Where the request stands in a trace; `None` if it is in none. Its attempts tell their providers so.
+    pub fn trace(&self) -> Option<&TraceContext> {
+        self.shared().trace.get()?.as_ref()
+    }
+
+    /// The same, said by `trace` unless it was said before. For the telemetry layer.
+    pub fn trace_or_init(&self, trace: impl FnOnce() -> Option<TraceContext>) -> Option<&TraceContext> {
+        self.shared().trace.get_or_init(trace).as_ref()
     }
 
     /// Tells an event to the request's observer and to `tracing`. The event is not even built when nobody listens.
@@ -409,6 +430,12 @@ mod tests {
         assert!(second.take_repair() && !first.take_repair());
         assert_eq!((first.footprint(), third.footprint_or_init(|| 7)), (None, 7));
         assert_eq!((first.footprint_or_init(|| unreachable!("computed once")), second.footprint()), (7, Some(7)));
+        let root = || TraceContext::root(crate::TraceId::new(1), crate::SpanId::new(2), true);
+        assert_eq!((first.trace(), third.trace_or_init(|| Some(root()))), (None, Some(&root())));
+        assert_eq!(first.trace_or_init(|| unreachable!("it is said")), Some(&root()));
+        assert_eq!(third.for_next_request().trace(), None);
+        let apart = Context::builder().trace(None).build();
+        assert_eq!(apart.trace_or_init(|| unreachable!("it is said that there is none")), None);
         third.recover_within(|| None);
         first.recover_within(|| unreachable!("it is said whether there is a budget"));
 

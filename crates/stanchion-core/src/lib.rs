@@ -14,7 +14,7 @@
 //! | [`RetainedBytes`] | request | admission | commit |
 //! | [`HidesUsage`] | request | usage | observe |
 //! | [`CacheRetention`] | request | the edge, or the application | cache-break |
-//! | [`StreamRecord`] | response | observe, alone | commit, attempt, circuit, cache-break, usage, edge |
+//! | [`StreamRecord`] | response | observe, alone | commit, attempt, circuit, cache-break, usage, telemetry, edge |
 //!
 //! Whatever goes wrong is a [`Failure`]; what a failure means stands in one table, [`Disposition`].
 //!
@@ -48,6 +48,7 @@ mod record;
 mod recovery;
 mod retained;
 mod secret;
+mod trace;
 mod usage;
 
 pub use cache::{CacheBreakReason, CacheRetention, PromptCacheBreak, PromptCacheVolatile};
@@ -71,4 +72,5 @@ pub use record::{Ending, StreamRecord, StreamRecorder};
 pub use recovery::{RecoveryBudget, RecoveryMode};
 pub use retained::{Retained, RetainedBytes};
 pub use secret::Secret;
+pub use trace::{SpanId, TraceContext, TraceId};
 pub use usage::{FinishReason, HidesUsage, Usage, UsageQuality};

@@ -1,15 +1,19 @@
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU8, AtomicU64, Ordering},
     },
 };
 
+use serde::Serialize;
+use tokio::time::Instant;
+
 use crate::{Failure, FailureKind, FinishReason, Framing, Usage};
 
 /// How a stream ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Ending {
     /// By its dialect's own end marker.
@@ -20,6 +24,18 @@ pub enum Ending {
     Failed,
     /// It was dropped before it ended.
     Cancelled,
+}
+
+impl Ending {
+    /// The name used in records and metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Truncated => "truncated",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
 }
 
 /// What has passed of a streamed reply so far.
@@ -39,6 +55,8 @@ struct Cell {
     progress: AtomicU64,
     progress_at_output: AtomicU64,
     text_bytes: AtomicU64,
+    begun_at: OnceLock<Instant>,
+    output_at: OnceLock<Instant>,
     told: Mutex<Told>,
 }
 
@@ -105,6 +123,16 @@ impl StreamRecord {
 
     fn told<T>(&self, read: impl FnOnce(&Told) -> T) -> T {
         read(&self.0.told.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// When the body's first byte came.
+    pub fn begun_at(&self) -> Option<Instant> {
+        self.0.begun_at.get().copied()
+    }
+
+    /// When the first real output passed.
+    pub fn output_at(&self) -> Option<Instant> {
+        self.0.output_at.get().copied()
     }
 
     /// How the body is divided; `None` until its first byte has come.
@@ -174,6 +202,7 @@ impl StreamRecorder {
 
     /// The first byte has shown how the body is divided.
     pub fn framing(&mut self, framing: Framing) {
+        self.0.begun_at.get_or_init(Instant::now);
         self.tell(|told| told.framing = Some(framing));
     }
 
@@ -181,6 +210,7 @@ impl StreamRecorder {
     pub fn output(&mut self) {
         if self.0.flags.load(Ordering::Relaxed) & OUTPUT == 0 {
             self.0.progress_at_output.store(self.0.progress.load(Ordering::Relaxed), Ordering::Release);
+            self.0.output_at.get_or_init(Instant::now);
         }
         self.raise(OUTPUT);
     }
@@ -260,6 +290,22 @@ mod tests {
         assert!(recorder.end(Ending::Truncated));
         assert!(!recorder.end(Ending::Cancelled));
         assert_eq!(record.ending(), Some(Ending::Truncated));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_is_known_when_the_first_byte_and_the_first_output_came() {
+        let (record, mut recorder) = StreamRecord::new();
+        assert_eq!((record.begun_at(), record.output_at()), (None, None));
+        let began = Instant::now();
+        let second = || tokio::time::advance(std::time::Duration::from_secs(1));
+        for _ in 0..2 {
+            second().await;
+            recorder.framing(Framing::Sse);
+            second().await;
+            recorder.output();
+        }
+        let after = |at: Option<Instant>| at.map(|at| (at - began).as_secs());
+        assert_eq!((after(record.begun_at()), after(record.output_at())), (Some(1), Some(2)));
     }
 
     #[test]

@@ -20,6 +20,7 @@ use stanchion::{
     fallback::{Fallback, FallbackLayer},
     retry::{Retry, RetryLayer},
     stream::{Commit, CommitBody, CommitLayer, Observe, ObserveBody, ObserveLayer},
+    telemetry::{Sink, Telemetry, TelemetryBody, TelemetryFuture, TelemetryLayer},
     upstream::{Transport, TransportBody, Upstream, UpstreamBody},
     usage::{Catalogue, UsageBody, UsageLayer, UsageService},
 };
@@ -39,13 +40,13 @@ pub type ReplyBody = CacheBreakBody<UsageBody<RecoveryBody<CredentialsBody<Guard
 type GuardedBody = AdmissionBody<CircuitBody<CommitBody<AttemptBody<ObserveBody<UpstreamBody<TransportBody>>>>>>;
 
 /// The body of a model's reply, as it leaves the edge.
-pub type ModelBody = EdgeBody<RouterFuture, ReplyBody>;
+pub type ModelBody = EdgeBody<TelemetryFuture<RouterFuture>, TelemetryBody<ReplyBody>>;
 
 /// Everything that serves requests.
 #[derive(Debug, Clone)]
 pub struct Gateway {
     /// The service that answers a model call.
-    pub edge: Edge<ModelRouter>,
+    pub edge: Edge<Telemetry<ModelRouter>>,
     /// The names that clients can ask for.
     pub models: Arc<[String]>,
     /// Who may come in.
@@ -56,6 +57,7 @@ pub struct Gateway {
     pub scheduler: AdmissionScheduler,
     /// The keys of providers that have several.
     pub credentials: CredentialPools,
+    telemetry: TelemetryLayer,
 }
 
 impl Gateway {
@@ -72,14 +74,27 @@ impl Gateway {
         if !heartbeats.is_empty() {
             edge = edge.heartbeat_for(move |call: &Call| heartbeats.get(call.model.as_deref()?).copied());
         }
+        let telemetry = TelemetryLayer::new().models(config.models.keys().map(String::as_str));
         Self {
-            edge: Onion::new().edge(edge).service(ModelRouter::named(routes)),
+            edge: Onion::new().edge(edge).telemetry(telemetry.clone()).service(ModelRouter::named(routes)),
             models: config.models.keys().cloned().collect(),
             keys: ClientKeys::new(&config.clients, config.identity_headers),
             circuits: parts.circuits,
             scheduler: parts.scheduler,
             credentials: parts.credentials,
+            telemetry,
         }
+    }
+
+    /// The same gateway, telling these sinks too what becomes of each request.
+    #[must_use]
+    pub fn with_sinks(mut self, sinks: impl IntoIterator<Item = Arc<dyn Sink>>) -> Self {
+        for sink in sinks {
+            self.telemetry = self.telemetry.sink(sink);
+        }
+        let router = self.edge.get_ref().get_ref().clone();
+        *self.edge.get_mut() = Telemetry::new(router, self.telemetry.clone());
+        self
     }
 
     /// The gateway to these providers, which serve whatever model they know.
@@ -91,13 +106,18 @@ impl Gateway {
             (name, family, parts.service(&config::Model::of(Candidates::new([provider]))))
         });
         let router = ModelRouter::open_ended(services, environment::provider_for);
+        let telemetry = TelemetryLayer::new();
         Self {
-            edge: Onion::new().edge(edge(config::MAX_REQUEST_BYTES, observer)).service(router),
+            edge: Onion::new()
+                .edge(edge(config::MAX_REQUEST_BYTES, observer))
+                .telemetry(telemetry.clone())
+                .service(router),
             models: Arc::new([]),
             keys: ClientKeys::default(),
             circuits: parts.circuits,
             scheduler: parts.scheduler,
             credentials: parts.credentials,
+            telemetry,
         }
     }
 }
@@ -127,6 +147,7 @@ fn edge(max_request_bytes: usize, observer: Option<Arc<dyn Observer>>) -> EdgeLa
 }
 
 type InnerOnion = Onion<
+    tower_layer::Identity,
     tower_layer::Identity,
     CacheBreakLayer,
     UsageLayer,

@@ -52,6 +52,7 @@
 //! | `content-type` | the client's, else `application/json` |
 //! | `anthropic-version` | for Anthropic: the client's, else `2023-06-01` |
 //! | headers of the candidate | as configured, over all others |
+//! | `traceparent`, `tracestate` | the attempt's span, if the [`Context`](stanchion_core::Context) has a trace; else the client's |
 //! | other headers | the client's, except as below |
 //!
 //! Of the client's headers these stay here: credentials, selectors of an account (such as `openai-organization`),

@@ -72,11 +72,14 @@ where
         let Some(call) = request.extensions().get::<Call>().cloned() else {
             return UpstreamFuture::refused(stamp.on(Unsendable::NoCall.into()));
         };
-        let request = match request::for_provider(request, &selected.candidate, &call) {
+        let mut request = match request::for_provider(request, &selected.candidate, &call) {
             Ok(request) => request,
             Err(problem) => return UpstreamFuture::refused(stamp.on(problem.into())),
         };
         let attempt = stamp.count();
+        if let Some(trace) = stamp.context().and_then(Context::trace) {
+            trace.write(trace.attempt(attempt), request.headers_mut());
+        }
         Context::emit(stamp.context(), || {
             Event::ProviderAttempt(ProviderAttempt {
                 phase: AttemptPhase::Started,

@@ -6,6 +6,7 @@
 //! | layer | feature | what it does |
 //! |---|---|---|
 //! | [`edge`] | `edge` | makes requests replayable, and failures errors in the client's dialect |
+//! | [`telemetry`] | `telemetry` | tells sinks what becomes of each request: metrics, records, what is in flight |
 //! | [`cache_break`] | `cache-break` | tells why a prompt cache broke, and what that cost |
 //! | [`usage`] | `usage` | tells what each reply used and cost |
 //! | [`deadline`] Recovery | `deadline` | the deadline of a whole recovery |
@@ -84,6 +85,8 @@ pub use stanchion_fallback as fallback;
 pub use stanchion_retry as retry;
 #[cfg(feature = "stream")]
 pub use stanchion_stream as stream;
+#[cfg(feature = "telemetry")]
+pub use stanchion_telemetry as telemetry;
 #[cfg(feature = "upstream")]
 pub use stanchion_upstream as upstream;
 #[cfg(feature = "usage")]

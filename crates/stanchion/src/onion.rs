@@ -2,10 +2,10 @@ use tower_layer::{Identity, Layer};
 
 /// Stacks layers in the documented order, whatever the order in which they are given. Parts may be left out.
 ///
-/// Outermost first: edge, cache break, usage, recovery, fallback, retry, credentials, circuit (before the queue), admission, circuit
+/// Outermost first: edge, telemetry, cache break, usage, recovery, fallback, retry, credentials, circuit (before the queue), admission, circuit
 /// (after it), commit, attempt, observe. The result is a concrete type: nothing is boxed.
 ///
-/// Why this order: what a reply used and whether its prompt cache broke is told once for a request, whoever answered it; a recovery's
+/// Why this order: telemetry sees what everything within tells of a request, and how it ended; what a reply used and whether its prompt cache broke is told once for a request, whoever answered it; a recovery's
 /// deadline cuts everything that its candidates wait for; a fallback gives each candidate its own retries; a retry sees only failures
 /// before output, because commit stands within it, and may take another key each time; a circuit is that of a key's own account, and
 /// stands within retry so that nothing is held while it is waited for; a queue stands within retry so that a backoff holds no permit,
@@ -15,6 +15,7 @@ use tower_layer::{Identity, Layer};
 #[derive(Debug, Clone)]
 pub struct Onion<
     Edge = Identity,
+    Telemetry = Identity,
     CacheBreak = Identity,
     Usage = Identity,
     Recovery = Identity,
@@ -29,6 +30,7 @@ pub struct Onion<
     Observe = Identity,
 > {
     edge: Edge,
+    telemetry: Telemetry,
     cache_break: CacheBreak,
     usage: Usage,
     recovery: Recovery,
@@ -49,6 +51,7 @@ impl Onion {
         let none = Identity::new;
         Self {
             edge: none(),
+            telemetry: none(),
             cache_break: none(),
             usage: none(),
             recovery: none(),
@@ -85,6 +88,7 @@ pub type Standard = Onion<
     Identity,
     Identity,
     Identity,
+    Identity,
     stanchion_fallback::FallbackLayer,
     stanchion_retry::RetryLayer,
     Identity,
@@ -106,8 +110,8 @@ pub type Standard = Onion<
 ))]
 impl Onion {
     /// The layers that need no settings, with their defaults. Left out are those that have to be wanted: [recovery](Onion::recovery), which
-    /// lets a caller wait for many minutes, [admission](Onion::admission) and [credentials](Onion::credentials), which do nothing without a
-    /// limit or a key, and [usage](Onion::usage) and [cache breaks](Onion::cache_break), which read every request.
+    /// lets a caller wait for many minutes, [admission](Onion::admission), [credentials](Onion::credentials) and [telemetry](Onion::telemetry),
+    /// which do nothing without a limit, a key or a sink, and [usage](Onion::usage) and [cache breaks](Onion::cache_break), which read every request.
     pub fn standard(candidates: stanchion_core::Candidates) -> Standard {
         let circuit = stanchion_circuit::CircuitLayer::default().with_candidates(candidates.clone());
         Self::new()
@@ -131,14 +135,23 @@ macro_rules! with {
 }
 
 #[expect(clippy::type_complexity, reason = "one parameter for each layer")]
-impl<E, K, U, V, F, R, D, P, Q, I, C, A, O> Onion<E, K, U, V, F, R, D, P, Q, I, C, A, O> {
+impl<E, T, K, U, V, F, R, D, P, Q, I, C, A, O> Onion<E, T, K, U, V, F, R, D, P, Q, I, C, A, O> {
     /// Sets the outermost layer. See [`edge`](crate::edge).
     #[cfg(feature = "edge")]
     pub fn edge(
         self,
         edge: stanchion_edge::EdgeLayer,
-    ) -> Onion<stanchion_edge::EdgeLayer, K, U, V, F, R, D, P, Q, I, C, A, O> {
-        with!(self, cache_break, usage, recovery, fallback, retry, credentials, preflight, admission, circuit, commit, attempt, observe; edge)
+    ) -> Onion<stanchion_edge::EdgeLayer, T, K, U, V, F, R, D, P, Q, I, C, A, O> {
+        with!(self, telemetry, cache_break, usage, recovery, fallback, retry, credentials, preflight, admission, circuit, commit, attempt, observe; edge)
+    }
+
+    /// Sets the layer that tells sinks what becomes of each request. See [`telemetry`](crate::telemetry).
+    #[cfg(feature = "telemetry")]
+    pub fn telemetry(
+        self,
+        telemetry: stanchion_telemetry::TelemetryLayer,
+    ) -> Onion<E, stanchion_telemetry::TelemetryLayer, K, U, V, F, R, D, P, Q, I, C, A, O> {
+        with!(self, edge, cache_break, usage, recovery, fallback, retry, credentials, preflight, admission, circuit, commit, attempt, observe; telemetry)
     }
 
     /// Sets the layer that tells why a prompt cache broke. See [`cache_break`](crate::cache_break).
@@ -146,8 +159,8 @@ impl<E, K, U, V, F, R, D, P, Q, I, C, A, O> Onion<E, K, U, V, F, R, D, P, Q, I, 
     pub fn cache_break(
         self,
         cache_break: stanchion_cache_break::CacheBreakLayer,
-    ) -> Onion<E, stanchion_cache_break::CacheBreakLayer, U, V, F, R, D, P, Q, I, C, A, O> {
-        with!(self, edge, usage, recovery, fallback, retry, credentials, preflight, admission, circuit, commit, attempt, observe; cache_break)
+    ) -> Onion<E, T, stanchion_cache_break::CacheBreakLayer, U, V, F, R, D, P, Q, I, C, A, O> {
+        with!(self, edge, telemetry, usage, recovery, fallback, retry, credentials, preflight, admission, circuit, commit, attempt, observe; cache_break)
     }
 
     /// Sets the layer that tells what each reply used and cost. See [`usage`](crate::usage).
@@ -155,8 +168,8 @@ impl<E, K, U, V, F, R, D, P, Q, I, C, A, O> Onion<E, K, U, V, F, R, D, P, Q, I, 
     pub fn usage(
         self,
         usage: stanchion_usage::UsageLayer,
-    ) -> Onion<E, K, stanchion_usage::UsageLayer, V, F, R, D, P, Q, I, C, A, O> {
-        with!(self, edge, cache_break, recovery, fallback, retry, credentials, preflight, admission, circuit, commit, attempt, observe; usage)
+    ) -> Onion<E, T, K, stanchion_usage::UsageLayer, V, F, R, D, P, Q, I, C, A, O> {
+        with!(self, edge, telemetry, cache_break, recovery, fallback, retry, credentials, preflight, admission, circuit, commit, attempt, observe; usage)
     }
 
     /// Sets the deadline of a whole recovery. See [`deadline`](crate::deadline).
@@ -164,8 +177,8 @@ impl<E, K, U, V, F, R, D, P, Q, I, C, A, O> Onion<E, K, U, V, F, R, D, P, Q, I, 
     pub fn recovery(
         self,
         recovery: stanchion_deadline::RecoveryLayer,
-    ) -> Onion<E, K, U, stanchion_deadline::RecoveryLayer, F, R, D, P, Q, I, C, A, O> {
-        with!(self, edge, cache_break, usage, fallback, retry, credentials, preflight, admission, circuit, commit, attempt, observe; recovery)
+    ) -> Onion<E, T, K, U, stanchion_deadline::RecoveryLayer, F, R, D, P, Q, I, C, A, O> {
+        with!(self, edge, telemetry, cache_break, usage, fallback, retry, credentials, preflight, admission, circuit, commit, attempt, observe; recovery)
     }
 
     /// Sets the layer that tries candidates in order. See [`fallback`](crate::fallback).
@@ -173,8 +186,8 @@ impl<E, K, U, V, F, R, D, P, Q, I, C, A, O> Onion<E, K, U, V, F, R, D, P, Q, I, 
     pub fn fallback(
         self,
         fallback: stanchion_fallback::FallbackLayer,
-    ) -> Onion<E, K, U, V, stanchion_fallback::FallbackLayer, R, D, P, Q, I, C, A, O> {
-        with!(self, edge, cache_break, usage, recovery, retry, credentials, preflight, admission, circuit, commit, attempt, observe; fallback)
+    ) -> Onion<E, T, K, U, V, stanchion_fallback::FallbackLayer, R, D, P, Q, I, C, A, O> {
+        with!(self, edge, telemetry, cache_break, usage, recovery, retry, credentials, preflight, admission, circuit, commit, attempt, observe; fallback)
     }
 
     /// Sets the layer that replays zero-output failures. See [`retry`](crate::retry).
@@ -182,8 +195,8 @@ impl<E, K, U, V, F, R, D, P, Q, I, C, A, O> Onion<E, K, U, V, F, R, D, P, Q, I, 
     pub fn retry(
         self,
         retry: stanchion_retry::RetryLayer,
-    ) -> Onion<E, K, U, V, F, stanchion_retry::RetryLayer, D, P, Q, I, C, A, O> {
-        with!(self, edge, cache_break, usage, recovery, fallback, credentials, preflight, admission, circuit, commit, attempt, observe; retry)
+    ) -> Onion<E, T, K, U, V, F, stanchion_retry::RetryLayer, D, P, Q, I, C, A, O> {
+        with!(self, edge, telemetry, cache_break, usage, recovery, fallback, credentials, preflight, admission, circuit, commit, attempt, observe; retry)
     }
 
     /// Sets the layer that chooses one of a provider's keys. See [`credentials`](crate::credentials).
@@ -191,8 +204,8 @@ impl<E, K, U, V, F, R, D, P, Q, I, C, A, O> Onion<E, K, U, V, F, R, D, P, Q, I, 
     pub fn credentials(
         self,
         credentials: stanchion_credentials::CredentialsLayer,
-    ) -> Onion<E, K, U, V, F, R, stanchion_credentials::CredentialsLayer, P, Q, I, C, A, O> {
-        with!(self, edge, cache_break, usage, recovery, fallback, retry, preflight, admission, circuit, commit, attempt, observe; credentials)
+    ) -> Onion<E, T, K, U, V, F, R, stanchion_credentials::CredentialsLayer, P, Q, I, C, A, O> {
+        with!(self, edge, telemetry, cache_break, usage, recovery, fallback, retry, preflight, admission, circuit, commit, attempt, observe; credentials)
     }
 
     /// Sets the layer where requests queue for their turn. See [`admission`](crate::admission).
@@ -200,8 +213,8 @@ impl<E, K, U, V, F, R, D, P, Q, I, C, A, O> Onion<E, K, U, V, F, R, D, P, Q, I, 
     pub fn admission(
         self,
         admission: stanchion_admission::AdmissionLayer,
-    ) -> Onion<E, K, U, V, F, R, D, P, stanchion_admission::AdmissionLayer, I, C, A, O> {
-        with!(self, edge, cache_break, usage, recovery, fallback, retry, credentials, preflight, circuit, commit, attempt, observe; admission)
+    ) -> Onion<E, T, K, U, V, F, R, D, P, stanchion_admission::AdmissionLayer, I, C, A, O> {
+        with!(self, edge, telemetry, cache_break, usage, recovery, fallback, retry, credentials, preflight, circuit, commit, attempt, observe; admission)
     }
 
     /// Sets the circuits, both where they turn requests away before they queue, and where they let them through. See
@@ -210,10 +223,24 @@ impl<E, K, U, V, F, R, D, P, Q, I, C, A, O> Onion<E, K, U, V, F, R, D, P, Q, I, 
     pub fn circuit(
         self,
         circuit: stanchion_circuit::CircuitLayer,
-    ) -> Onion<E, K, U, V, F, R, D, stanchion_circuit::CircuitPreflightLayer, Q, stanchion_circuit::CircuitLayer, C, A, O>
-    {
+    ) -> Onion<
+        E,
+        T,
+        K,
+        U,
+        V,
+        F,
+        R,
+        D,
+        stanchion_circuit::CircuitPreflightLayer,
+        Q,
+        stanchion_circuit::CircuitLayer,
+        C,
+        A,
+        O,
+    > {
         let preflight = circuit.preflight();
-        with!(self, edge, cache_break, usage, recovery, fallback, retry, credentials, admission, commit, attempt, observe; preflight, circuit)
+        with!(self, edge, telemetry, cache_break, usage, recovery, fallback, retry, credentials, admission, commit, attempt, observe; preflight, circuit)
     }
 
     /// Sets the layer that holds a reply back until its first real output. See [`stream`](crate::stream).
@@ -221,8 +248,8 @@ impl<E, K, U, V, F, R, D, P, Q, I, C, A, O> Onion<E, K, U, V, F, R, D, P, Q, I, 
     pub fn commit(
         self,
         commit: stanchion_stream::CommitLayer,
-    ) -> Onion<E, K, U, V, F, R, D, P, Q, I, stanchion_stream::CommitLayer, A, O> {
-        with!(self, edge, cache_break, usage, recovery, fallback, retry, credentials, preflight, admission, circuit, attempt, observe; commit)
+    ) -> Onion<E, T, K, U, V, F, R, D, P, Q, I, stanchion_stream::CommitLayer, A, O> {
+        with!(self, edge, telemetry, cache_break, usage, recovery, fallback, retry, credentials, preflight, admission, circuit, attempt, observe; commit)
     }
 
     /// Sets the clocks of one attempt. See [`deadline`](crate::deadline).
@@ -230,8 +257,8 @@ impl<E, K, U, V, F, R, D, P, Q, I, C, A, O> Onion<E, K, U, V, F, R, D, P, Q, I, 
     pub fn attempt(
         self,
         attempt: stanchion_deadline::AttemptLayer,
-    ) -> Onion<E, K, U, V, F, R, D, P, Q, I, C, stanchion_deadline::AttemptLayer, O> {
-        with!(self, edge, cache_break, usage, recovery, fallback, retry, credentials, preflight, admission, circuit, commit, observe; attempt)
+    ) -> Onion<E, T, K, U, V, F, R, D, P, Q, I, C, stanchion_deadline::AttemptLayer, O> {
+        with!(self, edge, telemetry, cache_break, usage, recovery, fallback, retry, credentials, preflight, admission, circuit, commit, observe; attempt)
     }
 
     /// Sets the layer that reads the stream as it passes. See [`stream`](crate::stream).
@@ -239,8 +266,8 @@ impl<E, K, U, V, F, R, D, P, Q, I, C, A, O> Onion<E, K, U, V, F, R, D, P, Q, I, 
     pub fn observe(
         self,
         observe: stanchion_stream::ObserveLayer,
-    ) -> Onion<E, K, U, V, F, R, D, P, Q, I, C, A, stanchion_stream::ObserveLayer> {
-        with!(self, edge, cache_break, usage, recovery, fallback, retry, credentials, preflight, admission, circuit, commit, attempt; observe)
+    ) -> Onion<E, T, K, U, V, F, R, D, P, Q, I, C, A, stanchion_stream::ObserveLayer> {
+        with!(self, edge, telemetry, cache_break, usage, recovery, fallback, retry, credentials, preflight, admission, circuit, commit, attempt; observe)
     }
 
     /// Stacks the layers over a service.
@@ -252,7 +279,7 @@ impl<E, K, U, V, F, R, D, P, Q, I, C, A, O> Onion<E, K, U, V, F, R, D, P, Q, I, 
     }
 }
 
-impl<S, E, K, U, V, F, R, D, P, Q, I, C, A, O> Layer<S> for Onion<E, K, U, V, F, R, D, P, Q, I, C, A, O>
+impl<S, E, T, K, U, V, F, R, D, P, Q, I, C, A, O> Layer<S> for Onion<E, T, K, U, V, F, R, D, P, Q, I, C, A, O>
 where
     O: Layer<S>,
     A: Layer<O::Service>,
@@ -266,7 +293,8 @@ where
     V: Layer<F::Service>,
     U: Layer<V::Service>,
     K: Layer<U::Service>,
-    E: Layer<K::Service>,
+    T: Layer<K::Service>,
+    E: Layer<T::Service>,
 {
     type Service = E::Service;
 
@@ -283,6 +311,7 @@ where
         let bounded = self.recovery.layer(candidates);
         let accounted = self.usage.layer(bounded);
         let watched = self.cache_break.layer(accounted);
-        self.edge.layer(watched)
+        let told = self.telemetry.layer(watched);
+        self.edge.layer(told)
     }
 }

@@ -5,7 +5,8 @@ use std::error::Error;
 use http::{HeaderName, HeaderValue, Request, Version};
 use http_body_util::Full;
 use stanchion_core::{
-    Call, Candidate, Context, Dialect, Failure, FailureKind, Family, Phase, Secret, Selected, WithoutOutputLimit,
+    Call, Candidate, Context, Dialect, Failure, FailureKind, Family, Phase, Secret, Selected, SpanId, TraceContext,
+    TraceId, WithoutOutputLimit,
 };
 use stanchion_upstream::Unsendable;
 use stanchion_wire::request::BadTarget;
@@ -234,4 +235,25 @@ async fn what_a_candidate_sets_goes_into_its_own_request_only() {
         r#"{"model":"ours", "messages":[{"model":"asked"}], "temperature": 0.25, "max_completion_tokens": 7}"#
     );
     assert_eq!(sent_by(plain).await, r#"{"model":"ours", "messages":[{"model":"asked"}]}"#);
+}
+
+#[tokio::test]
+async fn each_attempt_of_a_traced_request_has_a_span_of_its_own() {
+    let trace = TraceContext::root(TraceId::new(1), SpanId::new(2), true);
+    let context = Context::builder().trace(trace.clone()).build();
+    for attempt in 1..=2 {
+        let mut request = request(Dialect::OpenAiChat, candidate(Family::OpenAi, "https://h/v1"));
+        request.headers_mut().insert("traceparent", HeaderValue::from_static("the client's"));
+        request.headers_mut().insert("tracestate", HeaderValue::from_static("the client's"));
+        request.extensions_mut().insert(context.clone());
+        let (parts, _) = sent(request).await.unwrap();
+        let told = format!("00-{}-{}-01", trace.trace_id(), trace.attempt(attempt));
+        assert_eq!(parts.headers["traceparent"], told);
+        assert!(!parts.headers.contains_key("tracestate"));
+    }
+    // Without a trace of ours, the client's own goes on.
+    let mut request = request(Dialect::OpenAiChat, candidate(Family::OpenAi, "https://h/v1"));
+    request.headers_mut().insert("traceparent", HeaderValue::from_static("the client's"));
+    request.extensions_mut().insert(Context::default());
+    assert_eq!(sent(request).await.unwrap().0.headers["traceparent"], "the client's");
 }
