@@ -137,6 +137,10 @@
 //! [`close`](CircuitRegistry::close) and [`reset`](CircuitRegistry::reset) act on a name, and [`CircuitLayer::circuit`]
 //! is a handle on the circuit of one candidate, also of one that nobody has asked yet.
 //!
+//! A candidate that was [drained](stanchion_core::Drain) gets no request either, whatever its circuit says, and also where
+//! circuits are off: a request that comes to one, or has queued for it, fails as
+//! [`Drained`](stanchion_core::FailureKind::Drained). Nobody waits for it, and its circuit learns nothing.
+//!
 //! # Events
 //!
 //! [`ProviderCircuit`](stanchion_core::ProviderCircuit): `opened`, `reopened` and `closed` by the request that did it,

@@ -6,7 +6,9 @@ use std::{
 
 use http::{Request, Response};
 use http_body::Body;
-use stanchion_core::{CircuitPhase, CircuitTurn, Context, Failure, OpenCircuit, Selected, WaitsForCircuit};
+use stanchion_core::{
+    Candidate, CircuitPhase, CircuitTurn, Context, Failure, FailureKind, OpenCircuit, Phase, Selected, WaitsForCircuit,
+};
 use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -95,6 +97,9 @@ where
         let Some(Selected { candidate, index, .. }) = request.extensions().get() else {
             return CircuitFuture::new(self.inner.call(request), None);
         };
+        if candidate.drain().is_drained() {
+            return CircuitFuture::refuse(drained(candidate));
+        }
         let now = Instant::now();
         let turn = request.extensions().get::<CircuitTurn>();
         let waits = turn.is_some();
@@ -136,6 +141,9 @@ where
 
     fn call(&mut self, request: Request<B>) -> CircuitPreflightFuture<S::Future> {
         if let Some(Selected { candidate, index, .. }) = request.extensions().get() {
+            if candidate.drain().is_drained() {
+                return CircuitPreflightFuture::refuse(drained(candidate));
+            }
             let now = Instant::now();
             if let Err(circuit) = self.circuits.preflight(candidate, *index, request.extensions().get(), now) {
                 return CircuitPreflightFuture::refuse(refuse(&request, &circuit, now));
@@ -143,6 +151,11 @@ where
         }
         CircuitPreflightFuture::new(self.inner.call(request))
     }
+}
+
+/// Nobody waits for a candidate that a hand took out of service, and no circuit is told of.
+fn drained(candidate: &Candidate) -> Failure {
+    Failure::new(FailureKind::Drained).with_phase(Phase::Connect).with_candidate(candidate.name().clone())
 }
 
 /// Turns a request away, and tells so, unless whoever sent it tells it.

@@ -2,7 +2,7 @@ use std::{fmt, sync::Arc};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::{DomainScope, DomainSecret, FailureDomain, Family, Secret};
+use crate::{DomainScope, DomainSecret, Drain, FailureDomain, Family, Secret};
 
 /// One way to serve a request: provider, dialect family, base URL, model and credential.
 ///
@@ -21,6 +21,7 @@ pub struct Candidate {
     max_output_tokens: Option<u32>,
     temperature: Option<f64>,
     tier: Option<Arc<str>>,
+    drain: Drain,
 }
 
 impl Candidate {
@@ -42,6 +43,7 @@ impl Candidate {
             max_output_tokens: None,
             temperature: None,
             tier: None,
+            drain: Drain::default(),
         }
     }
 
@@ -108,6 +110,13 @@ impl Candidate {
         self
     }
 
+    /// The switch that takes this candidate out of service. By default it has one of its own.
+    #[must_use]
+    pub fn with_drain(mut self, drain: Drain) -> Self {
+        self.drain = drain;
+        self
+    }
+
     /// `provider/model`: what events, errors and the `x-stanchion-candidate` header say.
     pub fn name(&self) -> &Arc<str> {
         &self.name
@@ -166,6 +175,11 @@ impl Candidate {
     /// The service tier.
     pub fn tier(&self) -> Option<&str> {
         self.tier.as_deref()
+    }
+
+    /// The switch that takes it out of service.
+    pub fn drain(&self) -> &Drain {
+        &self.drain
     }
 
     /// Whether anything of the request's body is the candidate's own, besides the model.
@@ -235,7 +249,7 @@ impl Candidates {
     }
 
     /// In order of preference.
-    pub fn iter(&self) -> impl Iterator<Item = &Arc<Candidate>> {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Arc<Candidate>> {
         self.0.iter()
     }
 }

@@ -290,6 +290,8 @@ const fn row(kind: FailureKind) -> Row {
         K::CircuitOpen => (Never, Yes, Untouched, ServerError, StatusCode::SERVICE_UNAVAILABLE),
         K::QueueFull => (Never, Yes, Untouched, RateLimit, StatusCode::TOO_MANY_REQUESTS),
         K::QueueTimeout | K::QueueClosed => (Never, Yes, Untouched, Timeout, StatusCode::SERVICE_UNAVAILABLE),
+        // Nothing is wrong with it, and nothing tells when it is back: the next one is asked.
+        K::Drained => (Never, Yes, Untouched, ServerError, StatusCode::SERVICE_UNAVAILABLE),
         K::RecoveryBudget => (Never, No, Abandon, Timeout, StatusCode::GATEWAY_TIMEOUT),
         // 499 is nginx's "client closed request"; nobody is left to read it.
         K::Cancelled => (Never, No, Abandon, Timeout, StatusCode::REQUEST_TIMEOUT),

@@ -69,6 +69,8 @@ pub enum FailureKind {
     QueueTimeout,
     /// Admission is closed: the process is about to end.
     QueueClosed,
+    /// The candidate was taken out of service by hand.
+    Drained,
     /// The budget of a bounded recovery is spent.
     RecoveryBudget,
     /// The caller gave up.
@@ -81,7 +83,7 @@ pub enum FailureKind {
 
 impl FailureKind {
     /// Every kind, in the order of their declaration.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 36] = [
         Self::Connect,
         Self::Unprocessed,
         Self::Transport,
@@ -113,6 +115,7 @@ impl FailureKind {
         Self::QueueFull,
         Self::QueueTimeout,
         Self::QueueClosed,
+        Self::Drained,
         Self::RecoveryBudget,
         Self::Cancelled,
         Self::Misconfigured,
@@ -153,6 +156,7 @@ impl FailureKind {
             Self::QueueFull => "queue_full",
             Self::QueueTimeout => "queue_timeout",
             Self::QueueClosed => "queue_closed",
+            Self::Drained => "candidate_drained",
             Self::RecoveryBudget => "recovery_budget_exceeded",
             Self::Cancelled => "cancelled",
             Self::Misconfigured => "misconfigured",
@@ -194,6 +198,7 @@ impl FailureKind {
             Self::QueueFull => "the admission queue is full",
             Self::QueueTimeout => "no permit within the longest admission wait",
             Self::QueueClosed => "admission is closed",
+            Self::Drained => "the candidate was taken out of service",
             Self::RecoveryBudget => "no recovery within the recovery budget",
             Self::Cancelled => "the caller gave up",
             Self::Misconfigured => "the configuration does not allow this request",
@@ -232,6 +237,7 @@ impl FailureKind {
             Self::EventTooLarge => "raise the event ceiling",
             Self::CircuitOpen | Self::QueueFull | Self::QueueTimeout => "ask again after the given delay",
             Self::QueueClosed => "ask another instance",
+            Self::Drained => "put a candidate of this model back into service",
             Self::RecoveryBudget => "ask again later, or raise recovery.budget",
             Self::Cancelled => "nothing is to be done",
             Self::Misconfigured => "correct the configuration",

@@ -39,6 +39,7 @@ mod commit;
 mod context;
 mod credential;
 mod disposition;
+mod drain;
 mod event;
 mod failure;
 mod failure_domain;
@@ -59,6 +60,7 @@ pub use commit::CommitPolicy;
 pub use context::{Context, ContextBuilder, Observer, RequestClass, RetryClass};
 pub use credential::{CredentialOutcome, CredentialRotation, CredentialStrategy, PoolState, RotationReason};
 pub use disposition::{CircuitOutcome, Disposition, DispositionRules, FallbackOn, ForceOpenOn, Retry, RetryReason};
+pub use drain::Drain;
 pub use event::{
     AdmissionPhase, AdmissionReason, AdmissionResource, AdmissionScope, AttemptPhase, CircuitPhase, Event, ExhaustedBy,
     FallbackEvent, FrameEvent, FrameFault, HoldEvent, ProviderAdmission, ProviderAttempt, ProviderCircuit,

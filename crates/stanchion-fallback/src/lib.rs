@@ -19,6 +19,8 @@
 //!   request's [estimate](stanchion_core::Call::estimated_tokens) is passed over, without a word against it, as long as
 //!   another fits; if none does all are asked, since an estimate is a guess. A prompt that a provider refuses as too long
 //!   may go on to a [larger window](OnOverflow::LargerWindow).
+//! * **What is in service.** A candidate that an operator has [drained](stanchion_core::Drain) is passed over likewise; if
+//!   all are, the call fails as `Drained`, and nothing is sent.
 //! * **What is sent.** Every candidate gets the same method, headers and body, byte for byte. The last possible
 //!   candidate gets the request itself, so a list of one costs no copy.
 //! * **Nothing is held in between.** The failed call is dropped, with all that it holds, before the next candidate is

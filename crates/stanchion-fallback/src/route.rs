@@ -1,4 +1,8 @@
-use stanchion_core::{Call, Candidates, Disposition, DispositionRules, Failure, FailureKind, Selected};
+use std::sync::Arc;
+
+use stanchion_core::{
+    Call, Candidate, Candidates, Disposition, DispositionRules, Failure, FailureKind, Phase, Selected,
+};
 
 use crate::{OnOverflow, layer::Settings};
 
@@ -16,7 +20,8 @@ impl Route {
     pub(crate) fn new(candidates: Candidates, settings: &Settings, call: Option<&Call>) -> Self {
         let tokens = call.filter(|_| settings.fit_guard).map(Call::estimated_tokens);
         // A guess refuses nobody: where no candidate fits all are asked, and the provider is the judge.
-        let tokens = tokens.filter(|tokens| candidates.iter().any(|candidate| candidate.fits(*tokens)));
+        let takes = |candidate: &Arc<Candidate>, tokens| !candidate.drain().is_drained() && candidate.fits(tokens);
+        let tokens = tokens.filter(|tokens| candidates.iter().any(|candidate| takes(candidate, *tokens)));
         Self { candidates, rules: settings.rules, on_overflow: settings.on_overflow, tokens }
     }
 
@@ -24,9 +29,16 @@ impl Route {
         &self.rules
     }
 
-    /// The first candidate; `None` if there is none.
-    pub(crate) fn first(&self) -> Option<Selected> {
-        self.from(0, 0)
+    /// The first candidate, or why there is none.
+    pub(crate) fn first(&self) -> Result<Selected, Failure> {
+        self.from(0, 0).ok_or_else(|| match self.candidates.iter().next_back() {
+            Some(drained) => {
+                Failure::new(FailureKind::Drained).with_phase(Phase::Connect).with_candidate(drained.name().clone())
+            }
+            None => Failure::new(FailureKind::Misconfigured)
+                .with_phase(Phase::Connect)
+                .with_source("neither the request nor the layer names a candidate"),
+        })
     }
 
     /// Who is asked after `selected` has failed so; `None` if nobody is.
@@ -52,6 +64,7 @@ impl Route {
     fn takes(&self, selected: &Selected, window: u32) -> bool {
         let candidate = &selected.candidate;
         let wide = window == 0 || candidate.context_window().is_some_and(|own| own >= window);
-        wide && self.tokens.is_none_or(|tokens| candidate.fits(tokens))
+        // What was drained since a request came is noticed further in, before the next attempt.
+        !candidate.drain().is_drained() && wide && self.tokens.is_none_or(|tokens| candidate.fits(tokens))
     }
 }

@@ -5,7 +5,7 @@ use std::{
 };
 
 use http::Request;
-use stanchion_core::{Candidates, Failure, FailureKind, Phase};
+use stanchion_core::{Candidates, Failure};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -57,10 +57,9 @@ where
         let own = request.extensions_mut().remove::<Candidates>();
         let candidates = own.unwrap_or_else(|| self.settings.candidates.clone());
         let route = Route::new(candidates, &self.settings, request.extensions().get());
-        let Some(first) = route.first() else {
-            let none = "neither the request nor the layer names a candidate";
-            let failure = Failure::new(FailureKind::Misconfigured).with_phase(Phase::Connect).with_source(none);
-            return FallbackFuture::refuse(failure);
+        let first = match route.first() {
+            Ok(first) => first,
+            Err(failure) => return FallbackFuture::refuse(failure),
         };
         // The service that is ready makes the calls; a clone, which is not, takes its place.
         let clone = self.inner.clone();

@@ -111,7 +111,9 @@ impl HealthCode {
             K::NotFound => Self::ModelUnavailable,
             K::ContextOverflow | K::RequestTooLarge => Self::ContextLimit,
             K::InvalidRequest | K::NotSupported | K::ContentPolicy => Self::UnsupportedInput,
-            K::Overloaded | K::CircuitOpen | K::QueueFull | K::QueueTimeout | K::QueueClosed => Self::Capacity,
+            K::Overloaded | K::CircuitOpen | K::QueueFull | K::QueueTimeout | K::QueueClosed | K::Drained => {
+                Self::Capacity
+            }
             _ => Self::Runtime,
         }
     }

@@ -1,10 +1,19 @@
 //! What an operator sees, and does.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use http::Response;
+use http_body_util::Empty;
 use serde_json::json;
 use stanchion_circuit::{CircuitPolicy, CircuitState};
-use stanchion_testkit::candidate;
+use stanchion_core::{BoxError, FailureKind, Phase};
+use stanchion_testkit::{Events, candidate};
+use tower::{Layer, ServiceExt, service_fn};
 
-use super::{One, layer, ms, overloaded, pass, succeed};
+use super::{One, Req, layer, ms, overloaded, pass, request_for, succeed};
 
 #[tokio::test(start_paused = true)]
 async fn a_listing_tells_each_circuit_by_its_candidates_name() {
@@ -80,4 +89,37 @@ async fn one_name_may_have_several_circuits() {
     assert_eq!(first.registry().reset("primary/gpt-x"), 2);
     drop(one.allowed());
     assert!(!first.registry().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drained_candidate_is_asked_by_nobody_and_its_circuit_learns_nothing() {
+    for policy in [CircuitPolicy::builder(), CircuitPolicy::builder().open(ms(0))] {
+        let layer = layer(policy);
+        let (candidate, events) = (Arc::new(candidate("primary")), Events::new());
+        let calls = Arc::new(AtomicUsize::new(0));
+        let provider = service_fn({
+            let calls = calls.clone();
+            move |_: Req| {
+                calls.fetch_add(1, Ordering::Relaxed);
+                std::future::ready(Ok::<_, BoxError>(Response::new(Empty::<bytes::Bytes>::new())))
+            }
+        });
+        let guarded = layer.layer(provider);
+        let preflight = layer.preflight().layer(guarded.clone());
+        let request = || request_for(&candidate, events.context());
+        guarded.clone().oneshot(request()).await.unwrap();
+        candidate.drain().set(true);
+        let turned_away = [
+            guarded.clone().oneshot(request()).await.map(drop).unwrap_err(),
+            preflight.clone().oneshot(request()).await.map(drop).unwrap_err(),
+        ];
+        for failure in turned_away {
+            assert_eq!((failure.kind(), failure.phase()), (FailureKind::Drained, Phase::Connect));
+            assert!(failure.circuit().is_none() && failure.hint().is_none(), "nobody waits for it");
+        }
+        assert!(layer.registry().status().iter().all(|status| status.sample_count <= 1));
+        candidate.drain().set(false);
+        preflight.oneshot(request()).await.unwrap();
+        assert_eq!((calls.load(Ordering::Relaxed), events.lines().len()), (2, 0));
+    }
 }

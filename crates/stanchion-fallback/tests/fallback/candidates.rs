@@ -7,7 +7,7 @@ use std::sync::{
 
 use http::{Method, Request, Response};
 use http_body_util::BodyExt;
-use stanchion_core::{Candidates, Context, DispositionRules, FailureKind, FallbackOn, RecoveryBudget};
+use stanchion_core::{Candidates, Context, DispositionRules, FailureKind, FallbackOn, Phase, RecoveryBudget};
 use stanchion_fallback::{Fallback, FallbackLayer};
 use stanchion_testkit::{Events, candidates, request, request_in};
 use tower::{Layer, ServiceExt, service_fn};
@@ -163,4 +163,28 @@ async fn a_request_without_an_attempt_left_goes_no_further() {
         assert_eq!(script.asked(), asked);
         assert_eq!(events.lines().len(), asked.len() - 1, "no marker where nobody follows");
     }
+}
+
+#[tokio::test]
+async fn a_drained_candidate_is_passed_over_without_a_word() {
+    let list = candidates(["a", "b", "c"]);
+    let drain = |index: usize| list.select(index).unwrap().candidate.drain().clone();
+    let (events, script) = (Events::new(), Script::new([Err(failure(FailureKind::Overloaded)), Ok(())]));
+    let layer = FallbackLayer::new(list.clone());
+    drain(0).set(true);
+    layer.layer(script.clone()).oneshot(request_in(events.context())).await.unwrap();
+    assert_eq!((script.asked(), events.lines().len()), (vec!["b".to_owned(), "c".to_owned()], 1));
+    // Whoever waits as the last candidate must be one that is in service.
+    drain(2).set(true);
+    let script = Script::new([Ok(())]);
+    layer.layer(script.clone()).oneshot(request()).await.unwrap();
+    assert!(selected(&script.requests()[0]).last);
+    drain(1).set(true);
+    let script = Script::new([]);
+    let failure = layer.layer(script.clone()).oneshot(request()).await.unwrap_err();
+    assert_eq!((failure.kind(), failure.phase()), (FailureKind::Drained, Phase::Connect));
+    assert!(drain(1).set(false) && !drain(1).set(false));
+    let script = Script::new([Ok(())]);
+    layer.layer(script.clone()).oneshot(request()).await.unwrap();
+    assert_eq!(script.asked(), ["b"]);
 }

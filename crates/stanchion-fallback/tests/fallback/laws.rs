@@ -27,9 +27,9 @@ fn passes(answer: (FailureKind, bool)) -> bool {
 
 /// How much an answer tells, said once more, in other words than the layer's.
 fn worth((kind, answered): (FailureKind, bool)) -> u32 {
-    use FailureKind::{CircuitOpen, Misconfigured, QueueClosed, QueueFull, QueueTimeout};
+    use FailureKind::{CircuitOpen, Drained, Misconfigured, QueueClosed, QueueFull, QueueTimeout};
     match kind {
-        CircuitOpen | QueueFull | QueueTimeout | QueueClosed | Misconfigured => 0,
+        CircuitOpen | QueueFull | QueueTimeout | QueueClosed | Drained | Misconfigured => 0,
         _ => 1 + u32::from(answered),
     }
 }

@@ -148,6 +148,7 @@ pub(super) const DECISIVE: &[(FailureKind, &[&str])] = &[
             "circuit_open",
             "queue_timeout",
             "queue_closed",
+            "candidate_drained",
         ],
     ),
     (

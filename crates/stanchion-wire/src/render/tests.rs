@@ -192,6 +192,7 @@ fn only_what_passes_by_itself_may_be_asked_again_at_once() {
         (K::QueueTimeout, true),
         (K::QueueClosed, true),
         (K::CircuitOpen, true),
+        (K::Drained, false),
         (K::RateLimited, false),
         (K::Overloaded, false),
         (K::ServerError, false),
