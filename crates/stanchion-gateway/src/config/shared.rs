@@ -7,11 +7,11 @@ use stanchion::{
     credentials::{CredentialPool, CredentialPools},
     usage::Catalogue,
 };
-use toml::Spanned;
 
 use super::{
     check::{Checker, picked},
     file,
+    value::Spanned,
 };
 
 impl Checker<'_> {
