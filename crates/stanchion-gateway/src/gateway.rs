@@ -22,7 +22,7 @@ use stanchion::{
     stream::{Commit, CommitBody, CommitLayer, Observe, ObserveBody, ObserveLayer},
     telemetry::{Sink, Telemetry, TelemetryBody, TelemetryFuture, TelemetryLayer},
     upstream::{Transport, TransportBody, Upstream, UpstreamBody},
-    usage::{Catalogue, UsageBody, UsageLayer, UsageService},
+    usage::{Catalogue, Money, UsageBody, UsageLayer, UsageService},
 };
 
 pub use self::router::{ModelRouter, RouterFuture};
@@ -217,7 +217,7 @@ impl Parts {
             usage = usage.catalogue(catalogue.clone());
         }
         Onion::new()
-            .cache_break(CacheBreakLayer::with_monitor(self.caches.clone()))
+            .cache_break(self.caches())
             .usage(usage)
             .recovery(RecoveryLayer::new(model.recovery))
             .fallback(
@@ -233,5 +233,16 @@ impl Parts {
             .commit(model.commit)
             .attempt(AttemptLayer::new(model.limits))
             .observe(ObserveLayer::new().malformed(model.stream.malformed).max_event(model.stream.max_event))
+    }
+
+    /// Watches prompt caches; what a break cost is what the catalogue says of who answered.
+    fn caches(&self) -> CacheBreakLayer {
+        let catalogue = self.catalogue.clone();
+        CacheBreakLayer::with_monitor(self.caches.clone()).with_price(move |loss| {
+            let (candidate, lost_tokens) = (loss.candidate?, loss.broken.lost_tokens);
+            let catalogue = catalogue.as_deref().unwrap_or_else(|| Catalogue::built_in());
+            let cost = catalogue.loss(candidate.family(), candidate.provider(), loss.model?, lost_tokens, loss.usage);
+            cost.map(Money::nanodollars)
+        })
     }
 }
