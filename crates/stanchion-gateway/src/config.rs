@@ -102,8 +102,8 @@ pub struct Model {
     pub heartbeat: Option<Duration>,
     /// When a candidate is left alone.
     pub circuit: CircuitPolicy,
-    /// What its requests queue for.
-    pub admission: AdmissionPolicy,
+    /// What its requests queue for, by the provider that they go to.
+    pub admission: BTreeMap<String, AdmissionPolicy>,
     /// Whether providers are asked for usage where clients do not ask for it.
     pub request_usage: bool,
     /// The clocks of one attempt.
@@ -135,7 +135,7 @@ impl Model {
             retry_budget: Some(RetryBudget::default()),
             heartbeat: None,
             circuit: CircuitPolicy::default(),
-            admission: AdmissionPolicy::default(),
+            admission: BTreeMap::new(),
             request_usage: false,
             limits: AttemptLimits::default(),
             connect: CONNECT,

@@ -10,7 +10,7 @@ use std::{
 
 use stanchion::{
     Onion,
-    admission::{Admission, AdmissionBody, AdmissionLayer, AdmissionScheduler},
+    admission::{Admission, AdmissionBody, AdmissionLayer, AdmissionPolicy, AdmissionScheduler},
     cache_break::{CacheBreak, CacheBreakBody, CacheBreakLayer, CacheBreakMonitor},
     circuit::{Circuit, CircuitBody, CircuitLayer, CircuitPreflight, CircuitPreflightLayer, CircuitRegistry},
     core::{Call, Candidate, Candidates, Family, Observer},
@@ -212,6 +212,10 @@ impl Parts {
 
     fn onion(&self, model: &config::Model) -> InnerOnion {
         let circuit = CircuitLayer::new(self.circuits.clone(), model.circuit.clone());
+        let mut admission = AdmissionLayer::new(self.scheduler.clone(), AdmissionPolicy::default());
+        for (provider, policy) in &model.admission {
+            admission = admission.policy_for(provider.as_str(), policy.clone());
+        }
         let mut usage = UsageLayer::new().request_usage(model.request_usage);
         if let Some(catalogue) = &self.catalogue {
             usage = usage.catalogue(catalogue.clone());
@@ -229,7 +233,7 @@ impl Parts {
             .retry(RetryLayer::new(model.retry.clone()).with_budget(model.retry_budget.clone()))
             .credentials(CredentialsLayer::new(self.credentials.clone()))
             .circuit(circuit.with_candidates(self.credentials.expand(&model.candidates)))
-            .admission(AdmissionLayer::new(self.scheduler.clone(), model.admission.clone()))
+            .admission(admission)
             .commit(model.commit)
             .attempt(AttemptLayer::new(model.limits))
             .observe(ObserveLayer::new().malformed(model.stream.malformed).max_event(model.stream.max_event))

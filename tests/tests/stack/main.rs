@@ -10,6 +10,7 @@
 //! | [`hints`] | every form of a wait that a provider asks for |
 //! | [`meaning`] | what a reply means, by its codes, its words and its status |
 //! | [`owner`] | retries are made by one owner, and their number is bounded |
+//! | [`queues`] | what a client is told whom the queue turns away |
 //! | [`recovery`] | nothing outlasts the budget of a recovery, and nothing is left behind |
 //! | [`traces`] | whole requests, event by event |
 
@@ -21,5 +22,6 @@ mod framing;
 mod hints;
 mod meaning;
 mod owner;
+mod queues;
 mod recovery;
 mod traces;

@@ -201,7 +201,10 @@ impl Checker<'_> {
                 model.get_ref().candidates.iter().any(|candidate| candidate.get_ref().provider.get_ref() == name)
             });
             if !used {
-                let _ = self.candidate(name, provider.get_ref(), None);
+                let provider = provider.get_ref();
+                let _ = self.candidate(name, provider, None);
+                let _ = self
+                    .admission_policy([&provider.admission, &file.defaults.admission, &file.defaults.admission], None);
             }
         }
         Config {
@@ -267,7 +270,7 @@ impl Checker<'_> {
                 limits.idle(),
             ),
             limits,
-            admission: self.admission(model, defaults),
+            admission: self.admission(file, model),
             request_usage: model.request_usage.or(defaults.request_usage).unwrap_or(false),
             connect: connect.map_or(CONNECT, |connect| connect.get_ref().0),
             rules,

@@ -3,6 +3,7 @@
 //! The documentation of these types is what users read: `stanchion schema` prints it, and `docs/configuration.md` is made of it.
 //! `default` is what counts where a key is missing; `x-default` and `x-range` say it in words where a value cannot.
 
+mod admission;
 mod model;
 mod provider;
 mod resilience;
@@ -14,6 +15,7 @@ use serde::Deserialize;
 use stanchion::core::RequestClass;
 
 pub(super) use self::{
+    admission::{Adaptive, CandidateAdmission},
     model::{Candidate, Model, Settings},
     provider::Provider,
     resilience::{
@@ -95,7 +97,8 @@ pub(super) struct Client {
     pub(super) identity_headers: Option<bool>,
 }
 
-/// How many requests may be in flight; others queue. Off unless a limit is set, here or in a model's `admission`.
+/// How many requests may be in flight; others queue. Off unless a limit is set, here or in an `admission` table of a model, a provider or the
+/// defaults.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(transform = in_order::<Self>)]
@@ -103,7 +106,7 @@ pub(super) struct Admission {
     /// all requests together
     #[schemars(range(min = 1, max = 1_000_000))]
     pub(super) global_concurrency: Option<Spanned<u32>>,
-    /// those of one owner (`x-stanchion-owner`, else the session)
+    /// those of one owner: `x-stanchion-owner`, else the session. Who names neither shares one owner with all others who ask for that model
     #[schemars(range(min = 1, max = 1_000_000))]
     pub(super) owner_concurrency: Option<Spanned<u32>>,
     /// how many may queue in all
@@ -112,6 +115,12 @@ pub(super) struct Admission {
     /// what those may hold; replies that `commit` holds back count toward it
     #[schemars(extend("default" = "128MiB", "x-range" = "64 KiB to 128 MiB"))]
     pub(super) max_pending_bytes: Option<Spanned<Bytes>>,
+    /// how many of one owner may queue, and never more than in all
+    #[schemars(range(min = 1, max = 1_000_000), extend("default" = 16))]
+    pub(super) owner_max_pending: Option<Spanned<u32>>,
+    /// what those may hold
+    #[schemars(extend("default" = "32MiB", "x-range" = "64 KiB to 128 MiB"))]
+    pub(super) owner_max_pending_bytes: Option<Spanned<Bytes>>,
     /// each such wait lifts the rank of a queued request by one
     #[schemars(extend("default" = "30s", "x-range" = "1 s to 30 s"))]
     pub(super) aging: Option<Spanned<Span>>,

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    super::value::{Bytes, Span, Spanned, in_order},
-    Circuit, Commit, Fallback, Recovery, Retry, RetryBudget, Stream, Timeouts,
+    super::value::{Span, Spanned, in_order},
+    CandidateAdmission, Circuit, Commit, Fallback, Recovery, Retry, RetryBudget, Stream, Timeouts,
 };
 
 /// What clients ask for: who answers, and how.
@@ -40,7 +40,7 @@ pub(in super::super) struct Model {
     pub(in super::super) circuit: Circuit,
     /// What its requests queue for.
     #[serde(default)]
-    pub(in super::super) admission: ModelAdmission,
+    pub(in super::super) admission: CandidateAdmission,
     /// The clocks of one attempt.
     #[serde(default)]
     pub(in super::super) timeouts: Timeouts,
@@ -106,7 +106,7 @@ pub(in super::super) struct Settings {
     pub(in super::super) circuit: Circuit,
     /// What requests queue for.
     #[serde(default)]
-    pub(in super::super) admission: ModelAdmission,
+    pub(in super::super) admission: CandidateAdmission,
     /// The clocks of one attempt.
     #[serde(default)]
     pub(in super::super) timeouts: Timeouts,
@@ -119,23 +119,4 @@ pub(in super::super) struct Settings {
     /// When replies leave.
     #[serde(default)]
     pub(in super::super) commit: Commit,
-}
-
-/// What the requests to one candidate queue for.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(transform = in_order::<Self>)]
-pub(in super::super) struct ModelAdmission {
-    /// requests in flight to each of the model's candidates
-    #[schemars(range(min = 1, max = 1_000_000))]
-    pub(in super::super) concurrency: Option<Spanned<u32>>,
-    /// how long a request queues; with zero it fails at once
-    #[schemars(extend("default" = "180s", "x-range" = "1 s to 10 min, or `\"0s\"`"))]
-    pub(in super::super) max_wait: Option<Spanned<Span>>,
-    /// how many may queue for one candidate
-    #[schemars(range(min = 1, max = 1_000_000), extend("default" = 32))]
-    pub(in super::super) max_pending: Option<Spanned<u32>>,
-    /// what those may hold
-    #[schemars(extend("default" = "64MiB", "x-range" = "64 KiB to 128 MiB"))]
-    pub(in super::super) max_pending_bytes: Option<Spanned<Bytes>>,
 }

@@ -4,7 +4,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use stanchion::core::{CredentialStrategy, Family};
 
-use super::super::value::{Span, Spanned, Words, in_order};
+use super::{
+    super::value::{Span, Spanned, Words, in_order},
+    CandidateAdmission,
+};
 
 /// Who answers.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -36,6 +39,9 @@ pub(in super::super) struct Provider {
     /// limit has to be there
     #[schemars(extend("default" = false))]
     pub(in super::super) repair_opaque_400: Option<Spanned<bool>>,
+    /// What requests to each of its models queue for.
+    #[serde(default)]
+    pub(in super::super) admission: CandidateAdmission,
 }
 
 /// How one of the keys in `api_keys_env` is chosen.

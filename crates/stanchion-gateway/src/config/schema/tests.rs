@@ -117,6 +117,13 @@ fn every_default_that_is_written_is_what_counts_without_it() {
     assert_eq!((written.listen, written.max_request_bytes), (none.listen, none.max_request_bytes));
     assert_eq!(written.identity_headers, none.identity_headers);
     assert_eq!(written.cache, none.cache);
+    // The mere table switches it on.
+    let adaptive = |keys: &str| {
+        let config = parse(&with(&format!("[defaults.admission.adaptive]\n{keys}")));
+        config.models["m"].admission["p"].adaptive().copied()
+    };
+    assert!(adaptive("").is_some());
+    assert_eq!(adaptive(&shared("Adaptive")), adaptive(""));
 }
 
 #[test]
@@ -129,7 +136,8 @@ fn the_ranges_of_numbers_are_those_of_the_settings_themselves() {
         };
         let path = match table {
             "Admission" | "Cache" => table.to_lowercase(),
-            "ModelAdmission" => "defaults.admission".to_owned(),
+            "CandidateAdmission" => "defaults.admission".to_owned(),
+            "Adaptive" => "defaults.admission.adaptive".to_owned(),
             "RetryBudget" => "defaults.retry_budget".to_owned(),
             _ => format!("defaults.{}", table.to_lowercase()),
         };
