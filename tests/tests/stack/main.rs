@@ -12,6 +12,7 @@
 //! | [`owner`] | retries are made by one owner, and their number is bounded |
 //! | [`queues`] | what a client is told whom the queue turns away |
 //! | [`recovery`] | nothing outlasts the budget of a recovery, and nothing is left behind |
+//! | [`sessions`] | how long a prompt cache lives, and what several requests of a session are told and billed |
 //! | [`traces`] | whole requests, event by event |
 
 mod clocks;
@@ -24,4 +25,5 @@ mod meaning;
 mod owner;
 mod queues;
 mod recovery;
+mod sessions;
 mod traces;
