@@ -45,6 +45,7 @@ mod failure;
 mod failure_domain;
 mod failure_kind;
 pub mod hint;
+mod names;
 mod record;
 mod recovery;
 mod retained;

@@ -37,6 +37,16 @@ impl SpanId {
     pub const fn get(self) -> u64 {
         self.0.get()
     }
+
+    /// The span of its child of this number: always the same, and another for each.
+    #[must_use]
+    pub fn child(self, number: u32) -> Self {
+        // The finaliser of splitmix64: a bijection, so that no two children of a span share an id.
+        let mut id = self.get().wrapping_add(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(u64::from(number)));
+        id = (id ^ (id >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        id = (id ^ (id >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        Self::new(id ^ (id >> 31))
+    }
 }
 
 impl fmt::Display for TraceId {
@@ -138,13 +148,9 @@ impl TraceContext {
         self.flags & Self::SAMPLED != 0
     }
 
-    /// The span of the request's attempt of this number, from 1. Different for each.
+    /// The span of the request's attempt of this number, from 1: see [`SpanId::child`].
     pub fn attempt(&self, number: u32) -> SpanId {
-        // The finaliser of splitmix64: a bijection, so that no two attempts of a request share a span.
-        let mut id = self.span_id.get().wrapping_add(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(u64::from(number)));
-        id = (id ^ (id >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        id = (id ^ (id >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        SpanId::new(id ^ (id >> 31))
+        self.span_id.child(number)
     }
 
     /// Puts the trace into the headers of a request, as one of this span, in the place of what stands there.

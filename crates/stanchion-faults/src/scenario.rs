@@ -39,7 +39,6 @@
 //! | `[config]`, `[config.TABLE]` | settings of this scenario's model, as under `[models.NAME]` and `[models.NAME.TABLE]` |
 //! | `[provider]` | settings of every candidate's provider, as under `[providers.NAME]` |
 //! | `[request]` | what the client does: [`Request`] |
-//! | `[[request.then]]` | what it does after that, or another client: [`Later`] |
 //! | `[expect]` | what must come of it: [`Expect`] |
 
 mod amount;
@@ -52,7 +51,6 @@ mod load;
 mod request;
 mod script;
 mod step;
-mod told;
 
 use std::collections::BTreeMap;
 
@@ -66,7 +64,6 @@ pub use load::{load_folder, load_matching};
 pub use request::{Judged, Later, Request};
 pub use script::{Before, End, Script};
 pub use step::{Content, Step};
-pub use told::Told;
 
 /// One scenario file.
 #[derive(Debug, Clone, Deserialize)]

@@ -20,12 +20,7 @@
 mod check;
 mod file;
 mod locate;
-mod nearest;
-mod overrides;
-mod page;
 mod resilience;
-mod schema;
-mod shape;
 mod shared;
 mod value;
 
@@ -43,12 +38,6 @@ use stanchion::{
     stream::{CommitLayer, Malformed},
     usage::Catalogue,
     wire::frame::FrameDecoder,
-};
-
-pub use self::{
-    overrides::{Overrides, PREFIX},
-    page::page,
-    schema::json_schema,
 };
 
 /// A configuration that has been read and found whole.
@@ -102,8 +91,8 @@ pub struct Model {
     pub heartbeat: Option<Duration>,
     /// When a candidate is left alone.
     pub circuit: CircuitPolicy,
-    /// What its requests queue for, by the provider that they go to.
-    pub admission: BTreeMap<String, AdmissionPolicy>,
+    /// What its requests queue for.
+    pub admission: AdmissionPolicy,
     /// Whether providers are asked for usage where clients do not ask for it.
     pub request_usage: bool,
     /// The clocks of one attempt.
@@ -135,7 +124,7 @@ impl Model {
             retry_budget: Some(RetryBudget::default()),
             heartbeat: None,
             circuit: CircuitPolicy::default(),
-            admission: BTreeMap::new(),
+            admission: AdmissionPolicy::default(),
             request_usage: false,
             limits: AttemptLimits::default(),
             connect: CONNECT,
@@ -189,8 +178,6 @@ pub struct ConfigError {
 pub struct Complaint {
     /// The line, from 1; `None` if it is about the whole file.
     pub line: Option<usize>,
-    /// The variable of the environment that it is about, instead of the file.
-    pub variable: Option<String>,
     /// The key, with its tables: `models.main.retry.max_retries`.
     pub key: String,
     /// What is wrong, and what would be right.
@@ -210,7 +197,7 @@ impl fmt::Display for ConfigError {
             if number > 0 {
                 f.write_str("\n")?;
             }
-            f.write_str(complaint.variable.as_ref().unwrap_or(&self.file))?;
+            f.write_str(&self.file)?;
             if let Some(line) = complaint.line {
                 write!(f, ":{line}")?;
             }
@@ -226,7 +213,7 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {}
 
 impl Config {
-    /// Reads and checks a file, with the variables of the process's environment that go over it.
+    /// Reads and checks a file.
     ///
     /// # Errors
     ///
@@ -235,39 +222,14 @@ impl Config {
         let file = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|error| ConfigError {
             file: file.clone(),
-            complaints: vec![Complaint {
-                line: None,
-                variable: None,
-                key: String::new(),
-                reason: format!("cannot be read: {error}"),
-            }],
+            complaints: vec![Complaint { line: None, key: String::new(), reason: format!("cannot be read: {error}") }],
         })?;
-        Self::parse_under(&file, &text, &Overrides::of_process(), &|name| std::env::var(name).ok())
-    }
-
-    /// The configuration that the variables of the process's environment make without a file.
-    ///
-    /// # Errors
-    ///
-    /// With every complaint about them.
-    pub fn from_environment() -> Result<Self, ConfigError> {
-        Self::parse_under("the environment", "", &Overrides::of_process(), &|name| std::env::var(name).ok())
+        Self::parse(&file, &text, &|name| std::env::var(name).ok())
     }
 
     /// Reads and checks a text. `environment` looks variables up.
     pub fn parse(file: &str, text: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
-        Self::parse_under(file, text, &Overrides::default(), environment)
-    }
-
-    /// Reads and checks a text with variables that go over it.
-    pub fn parse_under(
-        file: &str,
-        text: &str,
-        overrides: &Overrides,
-        environment: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Self, ConfigError> {
-        check::check(text, overrides, environment)
-            .map_err(|complaints| ConfigError { file: file.to_owned(), complaints })
+        check::check(text, environment).map_err(|complaints| ConfigError { file: file.to_owned(), complaints })
     }
 }
 

@@ -51,6 +51,17 @@
 //! | [`TelemetryLayer::models`], [`models_by`](TelemetryLayer::models_by) | none | the names of models that may be told apart; every other is `other` |
 //! | [`TelemetryLayer::start_traces`] | no | whether a request that stands in no trace begins one |
 //!
+//! # The sinks
+//!
+//! | sink | what it is for |
+//! |---|---|
+//! | [`Live`] | a status page and `tail`: what is in flight, the last five minutes, events as they happen |
+//! | [`Metrics`] | Prometheus, with the names of OpenTelemetry's conventions where there is one |
+//! | [`CallRecords`] | one line of JSON for each request, in a file that is rotated |
+//! | `Spans` (feature `tracing`) | `tracing`: a span for each request, with one for each attempt |
+//!
+//! What each of them keeps is bounded, and none makes a request wait: what is too much is counted, and left out.
+//!
 //! # How a request ends
 //!
 //! | ending | when |
@@ -96,22 +107,30 @@
 //! that whoever exports spans agrees with the header.
 
 mod body;
+pub mod call_records;
 mod future;
 mod layer;
 pub mod live;
+pub mod metrics;
 mod progress;
 mod record;
 mod request;
 mod service;
 mod sink;
+#[cfg(feature = "tracing")]
+mod spans;
 mod watch;
 
 pub use body::TelemetryBody;
+pub use call_records::{CallRecordSettings, CallRecords};
 pub use future::TelemetryFuture;
 pub use layer::TelemetryLayer;
 pub use live::{Live, LiveLimits};
+pub use metrics::{Metrics, MetricsFormat};
 pub use progress::{RequestPhase, Standing, Wait};
 pub use record::{AttemptOutcome, AttemptRecord, CacheBreakRecord, RequestRecord, UsageRecord, Waits};
 pub use request::{InFlight, RequestBegan, RequestId, RequestTrace};
 pub use service::Telemetry;
 pub use sink::Sink;
+#[cfg(feature = "tracing")]
+pub use spans::Spans;

@@ -6,13 +6,14 @@ use http::StatusCode;
 use serde::Serialize;
 use stanchion_core::{
     AdmissionPhase, AttemptPhase, CircuitPhase, Ending, Event, FailureKind, Phase, ProviderAttempt, RetryPhase,
-    RotationReason, Selected, StallPhase, StreamRecord, TraceContext,
+    RotationReason, Selected, StallPhase, StreamRecord,
 };
 use tokio::time::Instant;
 
 use crate::{
     AttemptOutcome, AttemptRecord, CacheBreakRecord, RequestBegan, RequestRecord, UsageRecord, Waits,
     record::{End, milliseconds},
+    request::cut,
 };
 
 /// What a request is doing.
@@ -97,7 +98,6 @@ pub(crate) struct News {
 #[derive(Debug)]
 pub(crate) struct Progress {
     started: Instant,
-    trace: Option<TraceContext>,
     phase: RequestPhase,
     wait: Option<Wait>,
     since: Instant,
@@ -123,10 +123,9 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    pub(crate) fn new(now: Instant, trace: Option<TraceContext>) -> Self {
+    pub(crate) fn new(now: Instant) -> Self {
         Self {
             started: now,
-            trace,
             phase: RequestPhase::FirstOutputPending,
             wait: None,
             since: now,
@@ -211,7 +210,8 @@ impl Progress {
             Event::Usage(event) => {
                 let (quality, tokens) = (event.quality, event.tokens);
                 self.usage = Some(UsageRecord { quality, tokens, cost_nanodollars: event.cost_nanodollars });
-                self.model = event.model.clone().or(self.model.take());
+                self.model = event.model.as_ref().map(cut).or(self.model.take());
+                self.candidate = self.candidate.take().or_else(|| event.candidate.clone());
             }
             _ => {}
         }
@@ -255,7 +255,7 @@ impl Progress {
                 let attempt = AttemptRecord {
                     number: event.attempt,
                     candidate: event.candidate.clone(),
-                    span_id: self.trace.as_ref().map(|trace| trace.attempt(event.attempt)),
+                    span_id: None,
                     started_after: now.saturating_duration_since(self.started),
                     first_output: None,
                     duration: None,
@@ -363,6 +363,9 @@ impl Progress {
             if ending == Ending::Complete {
                 last.outcome = AttemptOutcome::Answered;
             }
+        }
+        for attempt in &mut self.attempts {
+            attempt.span_id = began.trace.map(|trace| trace.attempt(attempt.number));
         }
         Some(RequestRecord {
             began: began.clone(),

@@ -87,6 +87,15 @@ impl RequestBegan {
     pub const MAX_MODEL: usize = 128;
 }
 
+/// The name, or as much of it as is kept.
+pub(crate) fn cut(name: &Arc<str>) -> Arc<str> {
+    if name.len() <= RequestBegan::MAX_MODEL {
+        return name.clone();
+    }
+    let end = (0..=RequestBegan::MAX_MODEL).rev().find(|end| name.is_char_boundary(*end)).unwrap_or(0);
+    name[..end].into()
+}
+
 /// Where a request stands in a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct RequestTrace {
@@ -99,6 +108,13 @@ pub struct RequestTrace {
     pub parent_span_id: Option<SpanId>,
     /// Whether the trace is recorded.
     pub sampled: bool,
+}
+
+impl RequestTrace {
+    /// The span of the request's attempt of this number, from 1: what the provider is told.
+    pub fn attempt(&self, number: u32) -> SpanId {
+        self.span_id.child(number)
+    }
 }
 
 impl From<&TraceContext> for RequestTrace {
@@ -125,9 +141,9 @@ pub struct InFlight {
 }
 
 impl InFlight {
-    pub(crate) fn begin(began: RequestBegan, trace: Option<TraceContext>, sinks: Arc<[Arc<dyn Sink>]>) -> Arc<Self> {
+    pub(crate) fn begin(began: RequestBegan, sinks: Arc<[Arc<dyn Sink>]>) -> Arc<Self> {
         let started = Instant::now();
-        let progress = Mutex::new(Progress::new(started, trace));
+        let progress = Mutex::new(Progress::new(started));
         let request = Arc::new(Self { began, started, bytes: AtomicU64::new(0), progress, sinks });
         for sink in &*request.sinks {
             sink.began(&request);

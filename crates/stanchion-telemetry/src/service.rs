@@ -9,7 +9,9 @@ use http_body::Body;
 use stanchion_core::{Call, Context, Failure, SpanId, TraceContext, TraceId};
 use tower_service::Service;
 
-use crate::{InFlight, RequestBegan, RequestId, TelemetryBody, TelemetryFuture, TelemetryLayer, layer::Settings};
+use crate::{
+    InFlight, RequestBegan, RequestId, TelemetryBody, TelemetryFuture, TelemetryLayer, layer::Settings, request::cut,
+};
 
 /// Tells sinks what becomes of each request. See the [crate's page](crate).
 #[derive(Debug, Clone)]
@@ -81,7 +83,7 @@ impl Settings {
             request_bytes: call.map_or(0, |call| call.request_bytes as u64),
             trace: trace.map(Into::into),
         };
-        let watched = InFlight::begin(began, trace.cloned(), self.sinks.clone());
+        let watched = InFlight::begin(began, self.sinks.clone());
         request.extensions_mut().insert(context.with_observer(watched.clone()));
         watched
     }
@@ -89,13 +91,4 @@ impl Settings {
     fn trace_id(&self) -> TraceId {
         TraceId::new(u128::from(self.random()) << 64 | u128::from(self.random()))
     }
-}
-
-/// The name, or as much of it as is kept.
-fn cut(name: &Arc<str>) -> Arc<str> {
-    if name.len() <= RequestBegan::MAX_MODEL {
-        return name.clone();
-    }
-    let end = (0..=RequestBegan::MAX_MODEL).rev().find(|end| name.is_char_boundary(*end)).unwrap_or(0);
-    name[..end].into()
 }

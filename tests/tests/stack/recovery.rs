@@ -25,7 +25,7 @@ use tower::ServiceExt;
 
 /// What an attempt may come to: after so many milliseconds, in so many ways.
 #[derive(Debug, Clone, Copy)]
-enum Fault {
+pub(crate) enum Fault {
     Overloaded { after: u64 },
     Limited { after: u64, hint: u64 },
     Cut { after: u64 },
@@ -37,7 +37,7 @@ enum Fault {
 }
 
 impl Fault {
-    fn script(self) -> Script {
+    pub(crate) fn script(self) -> Script {
         let delayed = |after: u64, script: Script| Script { delay: Some(millis(after)), ..script };
         match self {
             Self::Overloaded { after } => delayed(after, json(503, r#"{"error":{"message":"down"}}"#)),
@@ -54,7 +54,7 @@ impl Fault {
     }
 }
 
-fn faults() -> impl Strategy<Value = Fault> {
+pub(crate) fn faults() -> impl Strategy<Value = Fault> {
     let after = 0_u64..20_000;
     prop_oneof![
         4 => after.clone().prop_map(|after| Fault::Overloaded { after }),

@@ -1,9 +1,13 @@
 //! What the layer promises, through its public face.
 
+mod call_records;
 mod contract;
 mod endings;
 mod live;
+mod metrics;
 mod phases;
+#[cfg(feature = "tracing")]
+mod spans;
 
 use std::{
     collections::VecDeque,
@@ -14,7 +18,9 @@ use std::{
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
-use stanchion_core::{AttemptPhase, Context, Event, Failure, FailureKind, Phase, ProviderAttempt};
+use stanchion_core::{
+    AttemptPhase, CacheBreakReason, Context, Event, Failure, FailureKind, Phase, PromptCacheBreak, ProviderAttempt,
+};
 use stanchion_telemetry::{InFlight, RequestRecord, Sink, TelemetryLayer};
 use stanchion_testkit::ScriptedBody;
 
@@ -111,4 +117,39 @@ fn answering(
     tower::service_fn(move |_| {
         std::future::ready(script.lock().unwrap().pop_front().expect("one more call than answers"))
     })
+}
+
+/// A prompt cache that broke.
+fn broken(reason: CacheBreakReason, lost_tokens: u64) -> PromptCacheBreak {
+    PromptCacheBreak {
+        reason,
+        candidate: Some("a/x".into()),
+        previous_cache_read_tokens: 6000,
+        cache_read_tokens: 500,
+        cache_write_tokens: None,
+        token_drop: 5500,
+        lost_tokens,
+        lost_nanodollars: Some(70),
+        elapsed: Duration::ZERO,
+        call_number: 2,
+        system_prompt_changed: false,
+        system_char_delta: 0,
+        tools_changed: false,
+        added_tool_count: 0,
+        removed_tool_count: 0,
+        changed_tool_count: 0,
+        tool_order_changed: false,
+        model_changed: false,
+        request_policy_changed: false,
+        first_changed_message: None,
+        previous_message_count: 1,
+        message_count: 3,
+        previous_breakpoint_count: 0,
+        breakpoint_count: 0,
+        tool_breakpoint_count: 0,
+        system_breakpoint_count: 0,
+        lost_breakpoint_count: 0,
+        breakpoints_moved: false,
+        volatile_prefix: false,
+    }
 }

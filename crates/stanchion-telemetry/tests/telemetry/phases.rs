@@ -15,7 +15,7 @@ use tower::{Layer, ServiceExt, service_fn};
 
 use crate::{attempt, told};
 
-fn admission(phase: AdmissionPhase) -> Event {
+pub(crate) fn admission(phase: AdmissionPhase) -> Event {
     Event::ProviderAdmission(ProviderAdmission {
         phase,
         candidate: Some("a/x".into()),
@@ -33,7 +33,7 @@ fn admission(phase: AdmissionPhase) -> Event {
     })
 }
 
-fn circuit(phase: CircuitPhase) -> Event {
+pub(crate) fn circuit(phase: CircuitPhase) -> Event {
     Event::ProviderCircuit(ProviderCircuit {
         phase,
         candidate: Some("a/x".into()),
@@ -48,7 +48,7 @@ fn circuit(phase: CircuitPhase) -> Event {
     })
 }
 
-fn stall(phase: StallPhase, output_started: bool) -> Event {
+pub(crate) fn stall(phase: StallPhase, output_started: bool) -> Event {
     Event::ProviderStall(ProviderStall {
         phase,
         candidate: Some("a/x".into()),

@@ -1,0 +1,5 @@
+//! Prints `docs/metrics.md`.
+
+fn main() {
+    print!("{}", stanchion_telemetry::Metrics::page());
+}
