@@ -23,7 +23,7 @@ use serde_json::value::RawValue;
 use stanchion::{
     cache_break::{CacheBreakPolicy, CacheCounters, Fingerprint, Monitor, Observation, SessionKey, describe, percent},
     core::{Dialect, PromptCacheBreak, PromptCacheVolatile, Usage},
-    usage::{CacheBilling, Catalogue, Money, Rates, normalise},
+    usage::{Catalogue, Money, normalise},
     wire::{dialect::read_document, request::peek},
 };
 use tokio::time::Instant;
@@ -104,7 +104,7 @@ fn examine(text: &str) -> Result<Report, String> {
             .with_context_epoch(exchange.epoch.as_deref());
         let found = monitor.observe(SessionKey::new(None, &session), seen, now);
         if let Some(broken) = found.broken {
-            let cost = rates(dialect, &model).and_then(|rates| cost_of_loss(&rates, &usage, broken.lost_tokens));
+            let cost = cost_of_loss(dialect, &model, &usage, broken.lost_tokens);
             tell(Finding::Broken { broken: Box::new(broken), cost });
         }
         if let Some(volatile) = found.volatile {
@@ -133,27 +133,12 @@ fn usage(dialect: Dialect, usage: &RawValue) -> Usage {
     normalise(read_document(dialect, reply.as_bytes()).usage.unwrap_or_default())
 }
 
-fn rates(dialect: Dialect, model: &str) -> Option<Rates> {
+/// What was lost, above what it would have cost to read it from the cache.
+fn cost_of_loss(dialect: Dialect, model: &str, usage: &Usage, lost_tokens: u64) -> Option<Money> {
     let catalogue = Catalogue::built_in();
     // The file does not say who served the model, so it is taken to be whoever made it.
     let provider = catalogue.provider_of(model).unwrap_or_default();
-    let found = catalogue.price(Some(provider), model)?;
-    Some(found.rates(CacheBilling::of(dialect.family(), provider, model)))
-}
-
-/// What these tokens cost, less what it would have cost to read them from the cache.
-fn cost_of_loss(rates: &Rates, usage: &Usage, lost: u64) -> Option<Money> {
-    // A provider that reports writes has written anew what was lost; what it has not was billed as fresh input.
-    let written = lost.min(usage.cache_write.unwrap_or(0));
-    let nothing = Usage { input: Some(0), output: Some(0), ..Usage::default() };
-    let paid = rates.cost(&Usage {
-        input: Some(lost - written),
-        cache_write: Some(written),
-        cache_write_1h: usage.cache_write_1h,
-        ..nothing
-    })?;
-    let read = rates.cost(&Usage { cache_read: Some(lost), ..nothing })?;
-    Some(Money::from_femtodollars(paid.femtodollars().saturating_sub(read.femtodollars())))
+    catalogue.loss(dialect.family(), provider, model, lost_tokens, usage)
 }
 
 impl Report {
@@ -180,8 +165,6 @@ impl fmt::Display for Finding {
             Self::Broken { broken, cost } => {
                 write!(f, "{}\n    {} tokens paid for anew, ", describe(broken), broken.lost_tokens)?;
                 match cost {
-                    // Where no price of a read is listed, it is taken to be that of fresh input.
-                    Some(Money::ZERO) => f.write_str("at no more than a read costs by the prices that are listed")?,
                     Some(cost) => write!(f, "${cost} above the price of a read")?,
                     None => f.write_str("at a price that is not known")?,
                 }
@@ -267,10 +250,10 @@ mod tests {
             "14 silent Untold",
             "15 silent Untold",
             "18 pause TtlExpired 5000 0.01725",
-            "20 elsewhere ServerSide 4096 0",
+            "20 elsewhere ServerSide 4096 0.00512",
         ];
         assert_eq!(short(&report), expected);
-        assert_eq!((report.lost_tokens(), report.cost().to_string()), (32_096, "0.0966".to_owned()));
+        assert_eq!((report.lost_tokens(), report.cost().to_string()), (32_096, "0.10172".to_owned()));
     }
 
     #[test]

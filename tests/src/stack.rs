@@ -170,9 +170,15 @@ impl Stack {
 
     /// Lets so many requests in at once. Clones of the stack share the queue.
     #[must_use]
-    pub fn concurrency(mut self, requests: u32) -> Self {
+    pub fn concurrency(self, requests: u32) -> Self {
         let policy = AdmissionPolicy::builder().concurrency(requests).build().expect("within the range");
-        self.admission = AdmissionLayer::new(AdmissionScheduler::new(), policy);
+        self.admission(AdmissionLayer::new(AdmissionScheduler::new(), policy))
+    }
+
+    /// Has its requests queue elsewhere.
+    #[must_use]
+    pub fn admission(mut self, admission: AdmissionLayer) -> Self {
+        self.admission = admission;
         self
     }
 

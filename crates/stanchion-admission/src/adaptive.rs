@@ -20,7 +20,8 @@ use crate::{InvalidAdmission, policy::must};
 ///   limit; but only while at least half of the limit is in flight, since what is not used proves nothing.
 ///
 /// It stays between the [floor](AdaptiveBuilder::floor) and the [ceiling](AdaptiveBuilder::ceiling), and never exceeds
-/// the policy's `concurrency`.
+/// the policy's `concurrency`. A domain has one such limit. Where layers that share it set it differently, the narrower
+/// of each setting holds, in whatever order they come.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Adaptive {
     floor: u32,
@@ -118,6 +119,16 @@ impl Limit {
 
     pub(crate) fn new(settings: Adaptive) -> Self {
         Self { settings, now: settings.ceiling.into(), epoch: 0, samples: 0, short: 0.0, long: 0.0 }
+    }
+
+    /// Another policy sets the limit too.
+    pub(crate) fn narrow(&mut self, other: Adaptive) {
+        let Adaptive { floor, ceiling, decrease, tolerance } = &mut self.settings;
+        *floor = other.floor.min(*floor);
+        *ceiling = other.ceiling.min(*ceiling);
+        *decrease = other.decrease.min(*decrease);
+        *tolerance = [*tolerance, other.tolerance].into_iter().flatten().min_by(f64::total_cmp);
+        self.now = self.now.min((*ceiling).into());
     }
 
     pub(crate) fn limit(&self) -> u32 {
@@ -224,6 +235,18 @@ mod tests {
             }
         }
         assert_eq!(deaf.limit(), 10);
+    }
+
+    #[test]
+    fn of_several_settings_the_narrower_hold_in_any_order() {
+        let wide = Adaptive::builder().ceiling(40).floor(4).decrease(0.9).tolerance(None).build().unwrap();
+        let low = Adaptive::builder().ceiling(8).floor(8).decrease(0.5).tolerance(3.0).build().unwrap();
+        for (first, second) in [(wide, low), (low, wide)] {
+            let mut limit = Limit::new(first);
+            limit.narrow(second);
+            let expected = Adaptive::builder().ceiling(8).floor(4).decrease(0.5).tolerance(3.0).build().unwrap();
+            assert_eq!((limit.settings, limit.limit()), (expected, 8));
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use crate::{
     AdmissionPolicy, Footprint,
     mix::BuildMix,
+    policy::Policies,
     shared::{Ask, Asked, Domain, Permit, Shared},
     wait::{Ended, Told, Wait},
 };
@@ -18,17 +19,23 @@ use crate::{
 /// What one layer asks for its requests.
 pub(crate) struct Gate {
     shared: Arc<Shared>,
-    pub(crate) policy: AdmissionPolicy,
+    policies: Arc<Policies>,
     /// For requests without a candidate.
-    nameless: Arc<Domain>,
+    nameless: Place,
     /// For requests without an owner.
     anonymous: u128,
-    /// The domains of candidates by address.
     known: RwLock<Known>,
 }
 
-/// The domains of candidates by address.
-type Known = HashMap<usize, (Weak<Candidate>, Arc<Domain>), BuildMix>;
+/// Where a candidate's requests queue, and under which of the layer's policies.
+#[derive(Clone)]
+pub(crate) struct Place {
+    domain: Arc<Domain>,
+    policy: usize,
+}
+
+/// The places of candidates by address.
+type Known = HashMap<usize, (Weak<Candidate>, Place), BuildMix>;
 
 /// What comes of a request at the gate.
 pub(crate) enum Passage {
@@ -41,68 +48,77 @@ impl Gate {
     /// Candidates of the past are forgotten when so many are known, and there are never more than twice as many.
     const SWEEP_AT: usize = 256;
 
-    pub(crate) fn new(shared: Arc<Shared>, policy: AdmissionPolicy) -> Self {
-        let (nameless, anonymous) = (shared.nameless(), shared.anonymous(shared.number()));
-        Self { shared, policy, nameless, anonymous, known: RwLock::default() }
+    pub(crate) fn new(shared: Arc<Shared>, policies: Arc<Policies>) -> Self {
+        let nameless = Place { domain: shared.nameless(), policy: Policies::GENERAL };
+        let anonymous = shared.anonymous(shared.number());
+        Self { shared, policies, nameless, anonymous, known: RwLock::default() }
     }
 
-    pub(crate) fn domain(&self, candidate: &Arc<Candidate>) -> Arc<Domain> {
+    pub(crate) fn place(&self, candidate: &Arc<Candidate>) -> Place {
         // An address may be used again once its candidate is gone; the weak reference keeps it from being so.
         let address = Arc::as_ptr(candidate).addr();
-        if let Some((_, domain)) = self.known.read().unwrap_or_else(PoisonError::into_inner).get(&address) {
-            return domain.clone();
+        if let Some((_, place)) = self.known.read().unwrap_or_else(PoisonError::into_inner).get(&address) {
+            return place.clone();
         }
-        let domain = self.shared.domain(candidate, &self.policy);
+        let policy = self.policies.for_provider(candidate.provider());
+        let place = Place { domain: self.shared.domain(candidate, self.policies.get(policy)), policy };
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= Self::SWEEP_AT {
             known.retain(|_, (candidate, _)| candidate.strong_count() > 0);
         }
         if known.len() < 2 * Self::SWEEP_AT {
-            known.insert(address, (Arc::downgrade(candidate), domain.clone()));
+            known.insert(address, (Arc::downgrade(candidate), place.clone()));
         }
-        domain
+        place
     }
 
-    /// Asks for a turn for a request.
+    /// The policy under which requests queue there.
+    pub(crate) fn policy(&self, place: &Place) -> &AdmissionPolicy {
+        self.policies.get(place.policy)
+    }
+
     /// Where those that hold bytes for a request that runs count them.
     pub(crate) fn retained(&self) -> &RetainedBytes {
         &self.shared.retained
     }
 
+    /// Asks for a turn for a request.
     pub(crate) fn pass<B>(&self, request: &Request<B>) -> Passage {
         let context = Context::of(request);
         let selected = request.extensions().get::<Selected>();
-        let domain = selected.map_or_else(|| self.nameless.clone(), |selected| self.domain(&selected.candidate));
+        let place = selected.map_or_else(|| self.nameless.clone(), |selected| self.place(&selected.candidate));
+        let max_wait = self.policy(&place).max_wait;
         let told = || Told {
             context: context.cloned(),
             candidate: selected.map(|selected| selected.candidate.name().clone()),
             // Who does not say who waits has no claim to the foreground's place.
             class: context.map_or(RequestClass::Internal, Context::class),
-            max_wait: self.policy.max_wait,
+            max_wait,
         };
         let owner = context.and_then(Context::owner);
         let bytes = || match context {
             Some(context) => context.footprint_or_init(|| footprint(request)),
             None => footprint(request),
         };
-        self.ask(domain, owner, context.map_or(RequestClass::Internal, Context::class), bytes, told)
+        self.ask(place, owner, context.map_or(RequestClass::Internal, Context::class), bytes, told)
     }
 
     pub(crate) fn ask(
         &self,
-        domain: Arc<Domain>,
+        place: Place,
         owner: Option<&str>,
         class: RequestClass,
         bytes: impl FnOnce() -> u64,
         told: impl FnOnce() -> Told,
     ) -> Passage {
+        let policy = self.policy(&place);
         let ask = Ask {
-            domain,
-            limits: self.policy.domain_limits(),
+            limits: policy.domain_limits(),
             owner: owner.map_or(self.anonymous, |name| self.shared.owner(name)),
             class,
-            cost: self.policy.cost,
-            max_wait: self.policy.max_wait,
+            cost: policy.cost,
+            max_wait: policy.max_wait,
+            domain: place.domain,
         };
         let mut since = None;
         let asked = self.shared.ask(&ask, || (*since.insert(Instant::now()), bytes()));
@@ -131,6 +147,6 @@ fn footprint<B>(request: &Request<B>) -> u64 {
 
 impl fmt::Debug for Gate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Gate").field("policy", &self.policy).finish_non_exhaustive()
+        f.debug_struct("Gate").field("policies", &self.policies).finish_non_exhaustive()
     }
 }

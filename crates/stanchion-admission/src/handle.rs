@@ -10,8 +10,8 @@ use stanchion_core::{Candidate, RequestClass};
 
 use crate::{
     AdmissionError,
-    gate::{Gate, Passage},
-    shared::{Domain, Permit},
+    gate::{Gate, Passage, Place},
+    shared::Permit,
     wait::{Ended, Told, Wait},
 };
 
@@ -21,7 +21,7 @@ use crate::{
 #[derive(Clone)]
 pub struct AdmissionHandle {
     gate: Arc<Gate>,
-    domain: Arc<Domain>,
+    place: Place,
     name: Arc<str>,
 }
 
@@ -48,8 +48,8 @@ pin_project! {
 
 impl AdmissionHandle {
     pub(crate) fn new(gate: Arc<Gate>, candidate: &Arc<Candidate>) -> Self {
-        let domain = gate.domain(candidate);
-        Self { gate, domain, name: candidate.name().clone() }
+        let place = gate.place(candidate);
+        Self { gate, place, name: candidate.name().clone() }
     }
 
     /// Asks for a permit: has one at once, waits for one, or is turned away. The place in the queue is that of this call.
@@ -57,9 +57,9 @@ impl AdmissionHandle {
     /// `owner` is whose capacity is used, `None` for the layer's one anonymous owner; `bytes` is what the request keeps in
     /// memory while it waits.
     pub fn admit(&self, owner: Option<&str>, class: RequestClass, bytes: u64) -> AdmissionTicket {
-        let told =
-            || Told { context: None, candidate: Some(self.name.clone()), class, max_wait: self.gate.policy.max_wait };
-        let state = match self.gate.ask(self.domain.clone(), owner, class, || bytes, told) {
+        let max_wait = self.gate.policy(&self.place).max_wait;
+        let told = || Told { context: None, candidate: Some(self.name.clone()), class, max_wait };
+        let state = match self.gate.ask(self.place.clone(), owner, class, || bytes, told) {
             Passage::Runs(permit) => State::Done { result: Some(Ok(permit)) },
             Passage::Waits(wait) => State::Waiting { wait },
             Passage::Ends(_, ended) => State::Done { result: Some(Err(refused(ended))) },

@@ -22,6 +22,10 @@ pub struct AdmissionPolicy {
 #[must_use]
 pub struct AdmissionPolicyBuilder(AdmissionPolicy);
 
+/// The policies of one layer: one for all candidates, and others for those of some providers.
+#[derive(Debug, Clone)]
+pub(crate) struct Policies(Vec<(Option<Box<str>>, AdmissionPolicy)>);
+
 /// A setting of an [`AdmissionPolicy`], of an [`AdmissionScheduler`](crate::AdmissionScheduler), of
 /// [`Adaptive`] limits or of a [`Footprint`](crate::Footprint) is outside its range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +73,33 @@ impl AdmissionPolicy {
             pending: self.max_pending,
             bytes: self.max_pending_bytes,
         }
+    }
+}
+
+impl Policies {
+    /// Where the policy for all stands.
+    pub(crate) const GENERAL: usize = 0;
+
+    pub(crate) fn new(general: AdmissionPolicy) -> Self {
+        Self(vec![(None, general)])
+    }
+
+    pub(crate) fn set(&mut self, provider: Box<str>, policy: AdmissionPolicy) {
+        self.0.retain(|(name, _)| name.as_ref() != Some(&provider));
+        self.0.push((Some(provider), policy));
+    }
+
+    pub(crate) fn get(&self, at: usize) -> &AdmissionPolicy {
+        &self.0[at].1
+    }
+
+    /// Where the policy for a provider's candidates stands.
+    pub(crate) fn for_provider(&self, provider: &str) -> usize {
+        self.0.iter().position(|(name, _)| name.as_deref() == Some(provider)).unwrap_or(Self::GENERAL)
+    }
+
+    pub(crate) fn limit_concurrency(&self) -> bool {
+        self.0.iter().any(|(_, policy)| policy.limits_concurrency())
     }
 }
 

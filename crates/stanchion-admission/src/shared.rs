@@ -183,10 +183,12 @@ impl Shared {
         });
         drop(domains);
         if let Some(settings) = policy.adaptive {
-            // The first who adapts says how.
             let mut adaptive = domain.adaptive.write().unwrap_or_else(PoisonError::into_inner);
-            let limit = adaptive.get_or_insert_with(|| Limit::new(settings)).limit();
-            domain.cap.store(limit, Ordering::Relaxed);
+            let limit = adaptive.get_or_insert_with(|| Limit::new(settings));
+            limit.narrow(settings);
+            domain.cap.store(limit.limit(), Ordering::Relaxed);
+            drop(adaptive);
+            self.change(|state| state.cap(domain.id, domain.cap.load(Ordering::Relaxed)));
         }
         domain
     }

@@ -1,6 +1,6 @@
 use std::{fmt, sync::Arc};
 
-use stanchion_core::{Candidate, Dialect, PromptCacheBreak};
+use stanchion_core::{Candidate, Dialect, PromptCacheBreak, Usage};
 use tower_layer::Layer;
 
 use crate::{CacheBreak, CacheBreakMonitor, CacheBreakPolicy};
@@ -13,7 +13,23 @@ pub struct CacheBreakLayer {
     shared: Arc<Shared>,
 }
 
-type Price = dyn Fn(&PromptCacheBreak, Dialect, Option<&Candidate>) -> Option<u64> + Send + Sync;
+/// What was lost by a break, for whoever knows prices. See [`CacheBreakLayer::with_price`].
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Loss<'a> {
+    /// The break. Its [`lost_tokens`](PromptCacheBreak::lost_tokens) are what is to be priced.
+    pub broken: &'a PromptCacheBreak,
+    /// What the reply has used: what it wrote to the cache has a price of its own.
+    pub usage: &'a Usage,
+    /// The request's dialect.
+    pub dialect: Dialect,
+    /// Who answered, where that is known.
+    pub candidate: Option<&'a Candidate>,
+    /// The model that the provider was asked for.
+    pub model: Option<&'a str>,
+}
+
+type Price = dyn Fn(&Loss<'_>) -> Option<u64> + Send + Sync;
 
 /// What all services of a layer have in common.
 #[derive(Clone, Default)]
@@ -33,14 +49,10 @@ impl CacheBreakLayer {
         Self { shared: Arc::new(Shared { monitor, price: None }) }
     }
 
-    /// Says what a break cost: `price` gets the break, the dialect, and who answered if that is known, and gives what
-    /// [`lost_tokens`](PromptCacheBreak::lost_tokens) cost above the price of a read, in billionths of a US dollar, or
-    /// `None` where it knows no price. Called only for a break that somebody listens to.
+    /// Says what a break cost: `price` gives what the lost tokens cost above the price of a read, in billionths of a US
+    /// dollar, or `None` where it does not know both prices. Called only for a break that somebody listens to.
     #[must_use]
-    pub fn with_price(
-        self,
-        price: impl Fn(&PromptCacheBreak, Dialect, Option<&Candidate>) -> Option<u64> + Send + Sync + 'static,
-    ) -> Self {
+    pub fn with_price(self, price: impl Fn(&Loss<'_>) -> Option<u64> + Send + Sync + 'static) -> Self {
         let shared = Arc::unwrap_or_clone(self.shared);
         Self { shared: Arc::new(Shared { price: Some(Arc::new(price)), ..shared }) }
     }

@@ -126,7 +126,7 @@ pub use body::CacheBreakBody;
 pub use fingerprint::{CacheLifetime, Fingerprint, FingerprintBounds};
 pub use future::CacheBreakFuture;
 pub use handle::CacheBreakMonitor;
-pub use layer::CacheBreakLayer;
+pub use layer::{CacheBreakLayer, Loss};
 pub use metrics::{CacheCounters, CacheMetrics, describe, percent, reason_words, tokens};
 pub use monitor::{Findings, Monitor, Observation, SessionKey};
 pub use policy::{CacheBreakPolicy, CacheBreakPolicyBuilder, InvalidCacheBreak};

@@ -6,7 +6,7 @@ mod tests;
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
-use stanchion_core::{PromptCacheBreak, PromptCacheVolatile, Usage};
+use stanchion_core::{PromptCacheBreak, PromptCacheVolatile, RequestClass, Usage};
 use tokio::time::Instant;
 
 use crate::{
@@ -111,7 +111,7 @@ impl fmt::Debug for Observation {
     }
 }
 
-/// What one reply has shown.
+/// What one reply has shown. Which model answered, who waited and what it cost is for the caller to add.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Findings {
     /// The cache broke.
@@ -264,6 +264,8 @@ impl Session {
             self.told_volatile = true;
             findings.volatile = Some(PromptCacheVolatile {
                 candidate,
+                model: None,
+                request_class: RequestClass::default(),
                 call_number: self.calls,
                 change_count: self.system_changes,
                 system_char_delta: compare::delta(previous.fingerprint.system_chars, self.fingerprint.system_chars),

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Request, response};
 use stanchion_core::{
-    CacheRetention, Call, Candidate, Context, Dialect, Event, PromptCacheBreak, Selected, StreamRecord,
+    CacheRetention, Call, Candidate, Context, Dialect, Event, PromptCacheBreak, PromptCacheVolatile, Selected,
+    StreamRecord, Usage,
 };
 use tokio::time::Instant;
 
-use crate::{Findings, Fingerprint, Observation, SessionKey, WholeBody, layer::Shared};
+use crate::{Findings, Fingerprint, Loss, Observation, SessionKey, WholeBody, layer::Shared};
 
 /// What changes how the provider reads a prompt, and does not stand in the body.
 const POLICY_HEADERS: [HeaderName; 3] = [
@@ -35,6 +36,8 @@ pub(crate) struct Watch {
     context: Option<Context>,
     dialect: Dialect,
     candidate: Option<Arc<Candidate>>,
+    /// The one that the provider was asked for.
+    model: Option<Arc<str>>,
     record: StreamRecord,
     session: SessionKey,
     /// Taken when it is judged.
@@ -88,10 +91,11 @@ impl Asked {
             Some(session) => SessionKey::new(owner(context_ref), session),
             None => SessionKey::derived(owner(context_ref), &fingerprint)?,
         };
-        let seen = observation(fingerprint, &call, &headers, candidate.as_deref())
+        let model = candidate.as_deref().and_then(Candidate::model).or(call.model.as_ref()).cloned();
+        let seen = observation(fingerprint, call.dialect, &headers, candidate.as_deref(), model.as_deref())
             .with_context_epoch(context_ref.and_then(Context::context_epoch));
         let (dialect, at) = (call.dialect, Instant::now());
-        Some(Box::new(Watch { shared, context, dialect, candidate, record, session, seen: Some(seen), at }))
+        Some(Box::new(Watch { shared, context, dialect, candidate, model, record, session, seen: Some(seen), at }))
     }
 }
 
@@ -101,19 +105,19 @@ fn owner(context: Option<&Context>) -> Option<&str> {
 
 fn observation(
     fingerprint: Fingerprint,
-    call: &Call,
+    dialect: Dialect,
     headers: &[HeaderValue],
     candidate: Option<&Candidate>,
+    model: Option<&str>,
 ) -> Observation {
-    let seen = Observation::new(fingerprint, stanchion_core::Usage::default());
+    let seen = Observation::new(fingerprint, Usage::default());
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let mut policy: Vec<_> = headers.iter().map(text).collect();
-    let model = candidate.and_then(Candidate::model).or(call.model.as_ref());
     let Some(candidate) = candidate else {
         let policy: Vec<_> = policy.iter().map(String::as_str).collect();
         let seen = seen.with_policy(&policy);
         return match model {
-            Some(model) => seen.with_model(&[call.dialect.as_str(), model]),
+            Some(model) => seen.with_model(&[dialect.as_str(), model]),
             None => seen,
         };
     };
@@ -122,9 +126,8 @@ fn observation(
     own.sort_unstable();
     policy.extend(own);
     let policy: Vec<_> = policy.iter().map(String::as_str).collect();
-    let model = model.map_or("", |model| model);
     seen.with_candidate(candidate.name().clone())
-        .with_model(&[candidate.provider(), call.dialect.as_str(), model])
+        .with_model(&[candidate.provider(), dialect.as_str(), model.unwrap_or_default()])
         .with_policy(&policy)
 }
 
@@ -138,22 +141,27 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         let Some(seen) = self.seen.take() else { return };
-        let seen = seen.with_usage(self.record.usage());
-        let Findings { broken, volatile } = self.shared.monitor.observe(self.session, seen, self.at);
+        let usage = self.record.usage();
+        let Findings { broken, volatile } = self.shared.monitor.observe(self.session, seen.with_usage(usage), self.at);
+        let context = self.context.as_ref();
+        let (model, request_class) = (&self.model, context.map(Context::class).unwrap_or_default());
         if let Some(broken) = broken {
-            Context::emit(self.context.as_ref(), || {
-                let lost_nanodollars = self.price(&broken);
-                Event::PromptCacheBreak(Box::new(PromptCacheBreak { lost_nanodollars, ..broken }))
+            Context::emit(context, || {
+                let lost_nanodollars = self.price(&broken, &usage);
+                let broken = PromptCacheBreak { model: model.clone(), request_class, lost_nanodollars, ..broken };
+                Event::PromptCacheBreak(Box::new(broken))
             });
         }
         if let Some(volatile) = volatile {
-            Context::emit(self.context.as_ref(), || Event::PromptCacheVolatile(volatile));
+            let volatile = PromptCacheVolatile { model: model.clone(), request_class, ..volatile };
+            Context::emit(context, || Event::PromptCacheVolatile(volatile));
         }
     }
 }
 
 impl Watch {
-    fn price(&self, broken: &PromptCacheBreak) -> Option<u64> {
-        self.shared.price.as_ref()?(broken, self.dialect, self.candidate.as_deref())
+    fn price(&self, broken: &PromptCacheBreak, usage: &Usage) -> Option<u64> {
+        let (candidate, model) = (self.candidate.as_deref(), self.model.as_deref());
+        self.shared.price.as_ref()?(&Loss { broken, usage, dialect: self.dialect, candidate, model })
     }
 }

@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::milliseconds;
+use crate::{RequestClass, event::milliseconds};
 
 /// For how long the provider is to keep a request's prompt in its cache. In a request's extensions it is that request's
 /// own choice.
@@ -93,6 +93,11 @@ pub struct PromptCacheBreak {
     /// Who answered, as `provider/model`, where a candidate is selected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub candidate: Option<Arc<str>>,
+    /// The model that the provider was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<Arc<str>>,
+    /// Who waited.
+    pub request_class: RequestClass,
     /// What the reply before read from the cache.
     pub previous_cache_read_tokens: u64,
     /// What this one read.
@@ -159,6 +164,11 @@ pub struct PromptCacheVolatile {
     /// Who answered, as `provider/model`, where a candidate is selected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub candidate: Option<Arc<str>>,
+    /// The model that the provider was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<Arc<str>>,
+    /// Who waited.
+    pub request_class: RequestClass,
     /// The number of the reply among those of its session that told of the cache, from 1.
     pub call_number: u64,
     /// How often in a row the system prompt was another.
@@ -179,6 +189,8 @@ mod tests {
         let broken = PromptCacheBreak {
             reason: CacheBreakReason::MessagesChanged,
             candidate: Some("a/x".into()),
+            model: Some("x".into()),
+            request_class: RequestClass::Background,
             previous_cache_read_tokens: 6000,
             cache_read_tokens: 500,
             cache_write_tokens: Some(5600),
@@ -210,11 +222,13 @@ mod tests {
         let event = Event::PromptCacheBreak(Box::new(broken));
         assert_eq!(
             serde_json::to_string(&event).unwrap(),
-            r#"{"type":"prompt_cache_break","reason":"messages_changed","candidate":"a/x","previous_cache_read_tokens":6000,"cache_read_tokens":500,"cache_write_tokens":5600,"token_drop":5500,"lost_tokens":5500,"elapsed_ms":1500,"call_number":2,"system_prompt_changed":false,"system_char_delta":-3,"tools_changed":false,"added_tool_count":0,"removed_tool_count":0,"changed_tool_count":0,"tool_order_changed":false,"model_changed":false,"request_policy_changed":false,"first_changed_message":14,"previous_message_count":40,"message_count":42,"previous_breakpoint_count":3,"breakpoint_count":3,"tool_breakpoint_count":1,"system_breakpoint_count":1,"lost_breakpoint_count":0,"breakpoints_moved":false,"volatile_prefix":false}"#
+            r#"{"type":"prompt_cache_break","reason":"messages_changed","candidate":"a/x","model":"x","request_class":"background","previous_cache_read_tokens":6000,"cache_read_tokens":500,"cache_write_tokens":5600,"token_drop":5500,"lost_tokens":5500,"elapsed_ms":1500,"call_number":2,"system_prompt_changed":false,"system_char_delta":-3,"tools_changed":false,"added_tool_count":0,"removed_tool_count":0,"changed_tool_count":0,"tool_order_changed":false,"model_changed":false,"request_policy_changed":false,"first_changed_message":14,"previous_message_count":40,"message_count":42,"previous_breakpoint_count":3,"breakpoint_count":3,"tool_breakpoint_count":1,"system_breakpoint_count":1,"lost_breakpoint_count":0,"breakpoints_moved":false,"volatile_prefix":false}"#
         );
         assert_eq!(event.name(), "prompt_cache_break");
         let event = Event::PromptCacheVolatile(PromptCacheVolatile {
             candidate: None,
+            model: None,
+            request_class: RequestClass::Foreground,
             call_number: 3,
             change_count: 2,
             system_char_delta: 0,
@@ -222,7 +236,7 @@ mod tests {
         });
         assert_eq!(
             serde_json::to_string(&event).unwrap(),
-            r#"{"type":"prompt_cache_volatile","call_number":3,"change_count":2,"system_char_delta":0,"cache_read_tokens":0}"#
+            r#"{"type":"prompt_cache_volatile","request_class":"foreground","call_number":3,"change_count":2,"system_char_delta":0,"cache_read_tokens":0}"#
         );
         assert_eq!(event.name(), "prompt_cache_volatile");
     }

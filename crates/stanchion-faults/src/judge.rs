@@ -21,14 +21,16 @@ mod client_side;
 mod json;
 mod ours;
 mod provider_side;
+mod told;
 
 use crate::client::Reply;
-use crate::scenario::{Expect, Scenario};
+use crate::scenario::{Expect, Judged, Scenario};
 use crate::upstream::{Ledger, Upstream};
 
 /// What is wrong; nothing is when the scenario holds.
 ///
-/// The first reply is the one that is judged; `each` counts all of them.
+/// The first reply is the one that is judged, and the others follow in order, as [`play`](crate::runner::play) gives
+/// them. Later requests are judged by their own expectations, too; `each` counts all replies.
 pub fn judge(scenario: &Scenario, replies: &[Reply], upstream: &Upstream) -> Vec<String> {
     complaints(scenario, replies, upstream.ledger())
 }
@@ -50,10 +52,30 @@ pub fn preferred(scenario: &Scenario, reply: &Reply) -> Option<bool> {
 pub(crate) fn complaints(scenario: &Scenario, replies: &[Reply], ledger: &Ledger) -> Vec<String> {
     let Some(reply) = replies.first() else { return vec!["nobody asked".to_owned()] };
     let mut complaints = Vec::new();
-    client_side::judge(scenario, reply, &mut complaints);
+    client_side::judge(&scenario.expect, reply, &mut complaints);
+    if verbatim(scenario, reply) == Some(false) {
+        complaints.push(format!("the {} bytes that arrived are not those that were sent", reply.raw.len()));
+    }
+    judge_later(scenario, replies, &mut complaints);
     provider_side::judge(scenario, reply, ledger, &mut complaints);
     client_side::judge_each(scenario, replies, &mut complaints);
     complaints
+}
+
+/// Judges later requests by what they themselves expect.
+fn judge_later(scenario: &Scenario, replies: &[Reply], complaints: &mut Vec<String>) {
+    let request = &scenario.request;
+    // The one that is judged comes first, also where it was the last.
+    let first = usize::from(request.judge == Judged::Last);
+    let mut in_order = replies[first..].iter().chain(&replies[..first]).enumerate().skip(request.clients);
+    for later in &request.then {
+        for (index, reply) in in_order.by_ref().take(later.clients) {
+            let Some(expect) = &later.expect else { continue };
+            let mut own = Vec::new();
+            client_side::judge(expect, reply, &mut own);
+            complaints.extend(own.into_iter().map(|complaint| format!("request {}: {complaint}", index + 1)));
+        }
+    }
 }
 
 #[cfg(test)]

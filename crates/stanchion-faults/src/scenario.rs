@@ -39,6 +39,7 @@
 //! | `[config]`, `[config.TABLE]` | settings of this scenario's model, as under `[models.NAME]` and `[models.NAME.TABLE]` |
 //! | `[provider]` | settings of every candidate's provider, as under `[providers.NAME]` |
 //! | `[request]` | what the client does: [`Request`] |
+//! | `[[request.then]]` | what it does after that, or another client: [`Later`] |
 //! | `[expect]` | what must come of it: [`Expect`] |
 
 mod amount;
@@ -51,6 +52,7 @@ mod load;
 mod request;
 mod script;
 mod step;
+mod told;
 
 use std::collections::BTreeMap;
 
@@ -64,6 +66,7 @@ pub use load::{load_folder, load_matching};
 pub use request::{Judged, Later, Request};
 pub use script::{Before, End, Script};
 pub use step::{Content, Step};
+pub use told::Told;
 
 /// One scenario file.
 #[derive(Debug, Clone, Deserialize)]

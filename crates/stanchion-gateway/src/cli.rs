@@ -48,6 +48,12 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Print the JSON Schema of the configuration file, for editors that complete and check.
+    Schema {
+        /// Print the page of all settings instead, as docs/configuration.md has it.
+        #[arg(long)]
+        markdown: bool,
+    },
     /// Watch the gateway master ten faults of a scripted provider. Needs no keys and no network.
     Demo {
         /// Play only the faults whose name contains this.

@@ -20,7 +20,12 @@
 mod check;
 mod file;
 mod locate;
+mod nearest;
+mod overrides;
+mod page;
 mod resilience;
+mod schema;
+mod shape;
 mod shared;
 mod value;
 
@@ -38,6 +43,12 @@ use stanchion::{
     stream::{CommitLayer, Malformed},
     usage::Catalogue,
     wire::frame::FrameDecoder,
+};
+
+pub use self::{
+    overrides::{Overrides, PREFIX},
+    page::page,
+    schema::json_schema,
 };
 
 /// A configuration that has been read and found whole.
@@ -91,8 +102,8 @@ pub struct Model {
     pub heartbeat: Option<Duration>,
     /// When a candidate is left alone.
     pub circuit: CircuitPolicy,
-    /// What its requests queue for.
-    pub admission: AdmissionPolicy,
+    /// What its requests queue for, by the provider that they go to.
+    pub admission: BTreeMap<String, AdmissionPolicy>,
     /// Whether providers are asked for usage where clients do not ask for it.
     pub request_usage: bool,
     /// The clocks of one attempt.
@@ -124,7 +135,7 @@ impl Model {
             retry_budget: Some(RetryBudget::default()),
             heartbeat: None,
             circuit: CircuitPolicy::default(),
-            admission: AdmissionPolicy::default(),
+            admission: BTreeMap::new(),
             request_usage: false,
             limits: AttemptLimits::default(),
             connect: CONNECT,
@@ -178,6 +189,8 @@ pub struct ConfigError {
 pub struct Complaint {
     /// The line, from 1; `None` if it is about the whole file.
     pub line: Option<usize>,
+    /// The variable of the environment that it is about, instead of the file.
+    pub variable: Option<String>,
     /// The key, with its tables: `models.main.retry.max_retries`.
     pub key: String,
     /// What is wrong, and what would be right.
@@ -197,7 +210,7 @@ impl fmt::Display for ConfigError {
             if number > 0 {
                 f.write_str("\n")?;
             }
-            f.write_str(&self.file)?;
+            f.write_str(complaint.variable.as_ref().unwrap_or(&self.file))?;
             if let Some(line) = complaint.line {
                 write!(f, ":{line}")?;
             }
@@ -213,7 +226,7 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {}
 
 impl Config {
-    /// Reads and checks a file.
+    /// Reads and checks a file, with the variables of the process's environment that go over it.
     ///
     /// # Errors
     ///
@@ -222,14 +235,39 @@ impl Config {
         let file = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|error| ConfigError {
             file: file.clone(),
-            complaints: vec![Complaint { line: None, key: String::new(), reason: format!("cannot be read: {error}") }],
+            complaints: vec![Complaint {
+                line: None,
+                variable: None,
+                key: String::new(),
+                reason: format!("cannot be read: {error}"),
+            }],
         })?;
-        Self::parse(&file, &text, &|name| std::env::var(name).ok())
+        Self::parse_under(&file, &text, &Overrides::of_process(), &|name| std::env::var(name).ok())
+    }
+
+    /// The configuration that the variables of the process's environment make without a file.
+    ///
+    /// # Errors
+    ///
+    /// With every complaint about them.
+    pub fn from_environment() -> Result<Self, ConfigError> {
+        Self::parse_under("the environment", "", &Overrides::of_process(), &|name| std::env::var(name).ok())
     }
 
     /// Reads and checks a text. `environment` looks variables up.
     pub fn parse(file: &str, text: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
-        check::check(text, environment).map_err(|complaints| ConfigError { file: file.to_owned(), complaints })
+        Self::parse_under(file, text, &Overrides::default(), environment)
+    }
+
+    /// Reads and checks a text with variables that go over it.
+    pub fn parse_under(
+        file: &str,
+        text: &str,
+        overrides: &Overrides,
+        environment: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, ConfigError> {
+        check::check(text, overrides, environment)
+            .map_err(|complaints| ConfigError { file: file.to_owned(), complaints })
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
 
 use stanchion::{
     Onion,
-    admission::{Admission, AdmissionBody, AdmissionLayer, AdmissionScheduler},
+    admission::{Admission, AdmissionBody, AdmissionLayer, AdmissionPolicy, AdmissionScheduler},
     cache_break::{CacheBreak, CacheBreakBody, CacheBreakLayer, CacheBreakMonitor},
     circuit::{Circuit, CircuitBody, CircuitLayer, CircuitPreflight, CircuitPreflightLayer, CircuitRegistry},
     core::{Call, Candidate, Candidates, Family, Observer},
@@ -23,7 +23,7 @@ use stanchion::{
     stream::{Commit, CommitBody, CommitLayer, Observe, ObserveBody, ObserveLayer},
     telemetry::{Sink, Telemetry, TelemetryBody, TelemetryFuture, TelemetryLayer},
     upstream::{Transport, TransportBody, Upstream, UpstreamBody},
-    usage::{Catalogue, UsageBody, UsageLayer, UsageService},
+    usage::{Catalogue, Money, UsageBody, UsageLayer, UsageService},
 };
 
 pub use self::router::{ModelRouter, RouterFuture};
@@ -213,12 +213,16 @@ impl Parts {
 
     fn onion(&self, model: &config::Model) -> InnerOnion {
         let circuit = CircuitLayer::new(self.circuits.clone(), model.circuit.clone());
+        let mut admission = AdmissionLayer::new(self.scheduler.clone(), AdmissionPolicy::default());
+        for (provider, policy) in &model.admission {
+            admission = admission.policy_for(provider.as_str(), policy.clone());
+        }
         let mut usage = UsageLayer::new().request_usage(model.request_usage);
         if let Some(catalogue) = &self.catalogue {
             usage = usage.catalogue(catalogue.clone());
         }
         Onion::new()
-            .cache_break(CacheBreakLayer::with_monitor(self.caches.clone()))
+            .cache_break(self.caches())
             .usage(usage)
             .recovery(RecoveryLayer::new(model.recovery))
             .fallback(
@@ -230,9 +234,20 @@ impl Parts {
             .retry(RetryLayer::new(model.retry.clone()).with_budget(model.retry_budget.clone()))
             .credentials(CredentialsLayer::new(self.credentials.clone()))
             .circuit(circuit.with_candidates(self.credentials.expand(&model.candidates)))
-            .admission(AdmissionLayer::new(self.scheduler.clone(), model.admission.clone()))
+            .admission(admission)
             .commit(model.commit)
             .attempt(AttemptLayer::new(model.limits))
             .observe(ObserveLayer::new().malformed(model.stream.malformed).max_event(model.stream.max_event))
+    }
+
+    /// Watches prompt caches; what a break cost is what the catalogue says of who answered.
+    fn caches(&self) -> CacheBreakLayer {
+        let catalogue = self.catalogue.clone();
+        CacheBreakLayer::with_monitor(self.caches.clone()).with_price(move |loss| {
+            let (candidate, lost_tokens) = (loss.candidate?, loss.broken.lost_tokens);
+            let catalogue = catalogue.as_deref().unwrap_or_else(|| Catalogue::built_in());
+            let cost = catalogue.loss(candidate.family(), candidate.provider(), loss.model?, lost_tokens, loss.usage);
+            cost.map(Money::nanodollars)
+        })
     }
 }

@@ -1,12 +1,12 @@
 //! The binary `stanchion`.
 
-use std::{process::ExitCode, time::Duration};
+use std::{io::Write, process::ExitCode, time::Duration};
 
 use clap::Parser;
 use stanchion::probe::Probe;
 use stanchion_gateway::{
     cli::{Cli, Command, Serve},
-    config::Config,
+    config::{self, Config, Overrides},
     demo, environment,
     gateway::{self, Gateway},
     server::Server,
@@ -35,6 +35,8 @@ fn main() -> ExitCode {
             Ok(config) => runtime.block_on(probe(&config, model.as_deref(), Duration::from_secs(limit), json)),
             Err(error) => fail(&error.to_string()),
         },
+        Command::Schema { markdown: true } => print(&config::page()),
+        Command::Schema { markdown: false } => print(&format!("{:#}\n", config::json_schema())),
         Command::Demo { only } => runtime.block_on(demo::run(only.as_deref())),
     }
 }
@@ -42,6 +44,10 @@ fn main() -> ExitCode {
 async fn run(serve: Serve) -> ExitCode {
     let (listen, gateway) = match &serve.config {
         Some(path) => match Config::load(path) {
+            Ok(config) => (config.listen, Gateway::new(&config, None)),
+            Err(error) => return fail(&error.to_string()),
+        },
+        None if !Overrides::of_process().is_empty() => match Config::from_environment() {
             Ok(config) => (config.listen, Gateway::new(&config, None)),
             Err(error) => return fail(&error.to_string()),
         },
@@ -119,6 +125,14 @@ fn log_to_stderr() {
     let filter = EnvFilter::try_from_env("STANCHION_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     // A log that nobody reads any more must not end a request: writing to it may fail in silence.
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false).init();
+}
+
+/// To standard output, whose reader may leave early.
+fn print(text: &str) -> ExitCode {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
 }
 
 /// One line on standard error for each complaint.

@@ -86,10 +86,39 @@ fn check_tells_what_is_wrong_and_fails() {
     let bad = run(&["check", "--config", &file("bad", &MODEL.replace("provider = \"p\"", "provider = \"q\""))]);
     assert_eq!(bad.status.code(), Some(1));
     assert!(
-        text(&bad.stderr).contains(":5: models.m.candidates: there is no provider \"q\"; configured are: p"),
+        text(&bad.stderr).contains(":5: models.m.candidates[0].provider: there is no provider \"q\"; there are: \"p\""),
         "{}",
         text(&bad.stderr)
     );
+}
+
+#[test]
+fn variables_go_over_the_file_and_the_schema_is_printed() {
+    let config = file("over", MODEL);
+    let check = |variable: &str, value: &str| {
+        let output = stanchion().args(["check", "--config", &config]).env(variable, value).output().unwrap();
+        (output.status.code(), text(&output.stderr))
+    };
+    assert_eq!(check("STANCHION__MODELS__M__RETRY__MAX_RETRIES", "3"), (Some(0), String::new()));
+    let (code, told) = check("STANCHION__MODELS__M__RETRY__MAX_RETRYS", "3");
+    assert_eq!(code, Some(1));
+    assert!(
+        told.starts_with("stanchion: STANCHION__MODELS__M__RETRY__MAX_RETRYS: ")
+            && told.contains("did you mean `max_retries`?"),
+        "{told}"
+    );
+
+    // Without a file, they are the configuration.
+    let alone = stanchion().arg("serve").env("STANCHION__SERVER__LISTEN", "nowhere").output().unwrap();
+    let told = text(&alone.stderr);
+    assert!(
+        told.contains("STANCHION__SERVER__LISTEN: server.listen: ") && told.contains("no model is configured"),
+        "{told}"
+    );
+
+    let schema: serde_json::Value = serde_json::from_slice(&run(&["schema"]).stdout).unwrap();
+    assert_eq!(schema["properties"]["server"]["allOf"][0]["$ref"], "#/definitions/Server");
+    assert!(text(&run(&["schema", "--markdown"]).stdout).starts_with("# Configuration\n"));
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! What is known of models, and how a name leads to it.
 
 mod file;
+mod index;
 
-use std::{collections::HashMap, sync::OnceLock};
+use std::sync::OnceLock;
 
 use stanchion_core::{Family, Usage};
 
 pub use self::file::CatalogueError;
+use self::index::Index;
 use crate::{CacheBilling, Money, Price, Rates};
 
 /// The catalogue that comes with the crate.
@@ -65,11 +67,7 @@ pub struct Catalogue {
     models: Vec<Model>,
     families: Vec<ModelFamily>,
     providers: Vec<Provider>,
-    /// Lower-case names to places in `models`.
-    ids: HashMap<String, usize>,
-    aliases: HashMap<String, usize>,
-    /// What stands behind the last `/` of an id, where that is no id or alias itself.
-    bare: HashMap<String, usize>,
+    index: Index,
 }
 
 /// A model.
@@ -226,15 +224,38 @@ impl Found<'_> {
     /// Listed prices of the cache are those of the model's own provider: they count where whoever answered bills as
     /// that one does. An address that passes a model on need not pass on what it gets taken off.
     pub fn rates(&self, billing: CacheBilling) -> Rates {
-        match self.model {
-            Some(model) if CacheBilling::named(&model.provider, &model.id) != billing => self.prices.rates(billing),
-            _ => self.prices.listed_rates(billing),
-        }
+        if self.is_own(billing) { self.prices.listed_rates(billing) } else { self.prices.rates(billing) }
+    }
+
+    /// What a token costs that is read from the cache, where that is known: it is listed, or whoever bills so takes the
+    /// same off for all models. [`rates`](Self::rates) assumes full price elsewhere, so as not to understate a cost.
+    pub fn cache_read(&self, billing: CacheBilling) -> Option<Price> {
+        let listed = self.prices.cache_read.filter(|_| self.is_own(billing));
+        listed.or_else(|| (billing != CacheBilling::Other).then(|| self.prices.rates(billing).cache_read))
+    }
+
+    /// What tokens cost that were not read from the cache, above what it would have cost to read them. `None` if it is
+    /// not [known](Self::cache_read) what that is.
+    ///
+    /// As many of them as the reply wrote to the cache were written anew; the rest was fresh input.
+    pub fn loss(&self, billing: CacheBilling, lost_tokens: u64, usage: &Usage) -> Option<Money> {
+        let read = self.cache_read(billing)?.of(lost_tokens);
+        let written = lost_tokens.min(usage.cache_write.unwrap_or(0));
+        let paid = self.rates(billing).cost(&Usage {
+            input: Some(lost_tokens - written),
+            output: Some(0),
+            cache_write: Some(written),
+            cache_write_1h: usage.cache_write_1h,
+            ..Usage::default()
+        })?;
+        Some(Money::from_femtodollars(paid.femtodollars().saturating_sub(read.femtodollars())))
+    }
+
+    /// Whether the model's own provider bills so.
+    fn is_own(&self, billing: CacheBilling) -> bool {
+        self.model.is_none_or(|model| CacheBilling::named(&model.provider, &model.id) == billing)
     }
 }
-
-/// Of how many letters a part of a model's name is at least.
-const SHORTEST_PART: usize = 4;
 
 impl Catalogue {
     /// The catalogue that comes with the crate: a few models, the prices of many families, and nineteen providers.
@@ -246,7 +267,7 @@ impl Catalogue {
     /// Reads a catalogue. `file` is what an error calls it.
     pub fn parse(file: &str, text: &str) -> Result<Self, CatalogueError> {
         let (models, families, providers) = file::read(file, text)?;
-        Ok(Self { models, families, providers, ..Self::default() }.indexed())
+        Ok(Self::of(models, families, providers))
     }
 
     /// Lays another catalogue over this one: its models take the places of those of the same provider and name, its
@@ -266,36 +287,15 @@ impl Catalogue {
         families.splice(0..0, over.families);
         providers.retain(|old| !over.providers.iter().any(|new| same(&new.name, &old.name)));
         providers.splice(0..0, over.providers);
-        let mut laid = Self { models, families, providers, ..Self::default() }.indexed();
+        let mut laid = Self::of(models, families, providers);
         // What is laid over wins, also where its model has taken the place of an older one.
-        laid.aliases.extend(over.aliases.into_iter().map(|(alias, place)| (alias, places[place])));
+        laid.index.take_aliases(over.index, |place| places[place]);
         laid
     }
 
-    fn indexed(mut self) -> Self {
-        for (place, model) in self.models.iter().enumerate() {
-            // Without a provider the first model of a name counts; of an alias the last.
-            self.ids.entry(model.id.to_ascii_lowercase()).or_insert(place);
-            for alias in &model.aliases {
-                self.aliases.insert(alias.to_ascii_lowercase(), place);
-            }
-        }
-        // A bare name is the model's with the shortest way to it.
-        let mut pathed: Vec<(String, usize)> = self
-            .models
-            .iter()
-            .enumerate()
-            .map(|(place, model)| (model.id.to_ascii_lowercase(), place))
-            .filter(|(id, _)| id.contains('/'))
-            .collect();
-        pathed.sort_by_cached_key(|(id, _)| {
-            let prefix = id.split('/').next().unwrap_or_default().to_owned();
-            (id.matches('/').count(), prefix, id.clone())
-        });
-        for (id, place) in pathed {
-            self.bare.entry(bare(&id).to_owned()).or_insert(place);
-        }
-        self
+    fn of(models: Vec<Model>, families: Vec<ModelFamily>, providers: Vec<Provider>) -> Self {
+        let index = Index::of(&models);
+        Self { models, families, providers, index }
     }
 
     /// All models, in the order of the file.
@@ -306,7 +306,8 @@ impl Catalogue {
     /// The model of exactly this name or alias. The case does not count.
     pub fn model(&self, id: &str) -> Option<&Model> {
         let id = id.trim().to_ascii_lowercase();
-        self.ids.get(&id).or_else(|| self.aliases.get(&id)).map(|place| &self.models[*place])
+        let place = self.index.named(&id).first().copied().or_else(|| self.index.alias(&id))?;
+        Some(&self.models[place])
     }
 
     /// Whose model a name is: the first provider whose patterns fit.
@@ -337,29 +338,18 @@ impl Catalogue {
         if id.is_empty() {
             return None;
         }
-        let of_provider = provider.and_then(|provider| {
-            let own = |model: &&Model| same(&model.provider, provider) && same(&model.id, &id);
-            self.models.iter().find(own).and_then(|model| listed(model, Match::Provider))
-        });
-        let at =
-            |index: &HashMap<String, usize>, how| index.get(&id).and_then(|place| listed(&self.models[*place], how));
-        let keys = || {
-            self.models.iter().filter(|model| model.price.is_some()).map(|model| (model.id.to_ascii_lowercase(), model))
-        };
-        of_provider
-            .or_else(|| at(&self.ids, Match::Exact))
-            .or_else(|| at(&self.aliases, Match::Alias))
-            .or_else(|| at(&self.bare, Match::Alias))
-            .or_else(|| {
-                let contained = keys().filter(|(key, _)| id.contains(&**key));
-                let longest = contained.min_by(|(a, _), (b, _)| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
-                longest.and_then(|(_, model)| listed(model, Match::Contained))
-            })
-            .or_else(|| {
-                let containing = keys().filter(|(key, _)| id.len() >= SHORTEST_PART && key.contains(&*id));
-                let shortest = containing.min_by(|(a, _), (b, _)| a.len().cmp(&b.len()).then_with(|| a.cmp(b)));
-                shortest.and_then(|(_, model)| listed(model, Match::Containing))
-            })
+        let (index, at) = (&self.index, |place: usize| &self.models[place]);
+        let own = |place: &&usize| provider.is_some_and(|provider| same(&at(**place).provider, provider));
+        let named = index.named(&id);
+        named
+            .iter()
+            .find(own)
+            .and_then(|place| listed(at(*place), Match::Provider))
+            .or_else(|| named.iter().find_map(|place| listed(at(*place), Match::Exact)))
+            .or_else(|| index.alias(&id).and_then(|place| listed(at(place), Match::Alias)))
+            .or_else(|| index.bare(&id).and_then(|place| listed(at(place), Match::Alias)))
+            .or_else(|| index.longest_within(&id).and_then(|place| listed(at(place), Match::Contained)))
+            .or_else(|| index.shortest_around(&id).and_then(|place| listed(at(place), Match::Containing)))
             .or_else(|| {
                 let family = self.families.iter().find(|family| family.patterns.fit(&id))?;
                 Some(Found { prices: &family.price, how: Match::Family, model: None })
@@ -371,6 +361,24 @@ impl Catalogue {
     pub fn cost(&self, family: Family, provider: &str, model: &str, usage: &Usage) -> Option<Money> {
         let found = self.price(Some(provider), model)?;
         found.rates(CacheBilling::of(family, provider, model)).cost(usage)
+    }
+
+    /// What a broken cache cost with whoever gave the reply: see [`Found::loss`].
+    ///
+    /// ```
+    /// use stanchion_core::{Family, Usage};
+    /// use stanchion_usage::Catalogue;
+    ///
+    /// let (catalogue, usage) = (Catalogue::built_in(), Usage::default());
+    /// let loss = |family, provider, model| catalogue.loss(family, provider, model, 1_000_000, &usage);
+    /// // 2.50 dollars for fresh input, less 1.25 for what is read.
+    /// assert_eq!(loss(Family::OpenAi, "openai", "gpt-4o").unwrap().to_string(), "1.25");
+    /// // What others take off is not known, which is not the same as nothing.
+    /// assert_eq!(loss(Family::OpenAi, "groq", "llama-4-scout"), None);
+    /// ```
+    pub fn loss(&self, family: Family, provider: &str, model: &str, lost_tokens: u64, usage: &Usage) -> Option<Money> {
+        let found = self.price(Some(provider), model)?;
+        found.loss(CacheBilling::of(family, provider, model), lost_tokens, usage)
     }
 }
 

@@ -10,7 +10,9 @@
 //! | [`hints`] | every form of a wait that a provider asks for |
 //! | [`meaning`] | what a reply means, by its codes, its words and its status |
 //! | [`owner`] | retries are made by one owner, and their number is bounded |
+//! | [`queues`] | what a client is told whom the queue turns away |
 //! | [`recovery`] | nothing outlasts the budget of a recovery, and nothing is left behind |
+//! | [`sessions`] | how long a prompt cache lives, and what several requests of a session are told and billed |
 //! | [`telemetry`] | every request is told of once, however it ends, and what is told agrees with what happened |
 //! | [`traces`] | whole requests, event by event |
 
@@ -22,6 +24,8 @@ mod framing;
 mod hints;
 mod meaning;
 mod owner;
+mod queues;
 mod recovery;
+mod sessions;
 mod telemetry;
 mod traces;

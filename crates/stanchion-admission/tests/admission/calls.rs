@@ -101,6 +101,41 @@ async fn policies_do_not_split_a_domain() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_providers_own_policy_goes_before_the_one_for_all() {
+    let own = AdmissionPolicy::builder().concurrency(2).max_wait(s(0)).build().unwrap();
+    let layer = layer(one_at_a_time()).policy_for("spare", AdmissionPolicy::default()).policy_for("spare", own.clone());
+    let spare = || request_for(other_candidate(), Context::default());
+    let mut held = vec![holder(&layer).await];
+    for _ in 0..2 {
+        held.push(settle(&mut call(&layer, &provider(), spare()).await).unwrap().unwrap());
+    }
+    let failure = settle(&mut call(&layer, &provider(), spare()).await).unwrap().unwrap_err();
+    assert_eq!(failure.kind(), FailureKind::QueueTimeout);
+    let mut waiting = call(&layer, &provider(), request()).await;
+    assert!(settle(&mut waiting).is_none());
+    assert_eq!(counts(&layer), (3, 1));
+    let spare = Arc::new(other_candidate());
+    assert!(layer.handle(&spare).admit(None, RequestClass::Foreground, 0).await.is_err());
+    assert_eq!(layer.policy().concurrency(), Some(1));
+    // Alone, it turns the layer on.
+    assert!(!AdmissionLayer::default().policy_for("spare", own).is_off());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_adapts_holds_those_of_every_layer_from_then_on() {
+    let scheduler = AdmissionScheduler::new();
+    let layer = |policy: AdmissionPolicyBuilder| AdmissionLayer::new(scheduler.clone(), policy.build().unwrap());
+    let adaptive = Adaptive::builder().ceiling(2).build().unwrap();
+    let (plain, adapting) =
+        (layer(AdmissionPolicy::builder().concurrency(9)), layer(AdmissionPolicy::builder().adaptive(adaptive)));
+    // The domain is in use before anybody adapts.
+    let _held = (holder(&plain).await, holder(&adapting).await);
+    let mut waiting = call(&plain, &provider(), request()).await;
+    assert!(settle(&mut waiting).is_none());
+    assert_eq!(counts(&plain), (2, 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn requests_without_an_owner_share_the_layers() {
     let scheduler = scheduler(AdmissionScheduler::builder().owner_concurrency(1));
     let layer = AdmissionLayer::new(scheduler.clone(), AdmissionPolicy::default());

@@ -2,7 +2,7 @@
 
 use std::{cmp::Ordering, time::Duration};
 
-use stanchion_core::{CacheBreakReason, PromptCacheBreak, Usage};
+use stanchion_core::{CacheBreakReason, PromptCacheBreak, RequestClass, Usage};
 
 use super::Session;
 use crate::fingerprint::{Fingerprint, Section, Tool};
@@ -47,6 +47,8 @@ pub(super) fn broken(previous: &Session, current: &Session, usage: &Usage) -> Op
     Some(PromptCacheBreak {
         reason,
         candidate: None,
+        model: None,
+        request_class: RequestClass::default(),
         previous_cache_read_tokens: previous.cache_read,
         cache_read_tokens: current.cache_read,
         cache_write_tokens: usage.cache_write,

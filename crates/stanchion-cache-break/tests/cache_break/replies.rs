@@ -1,6 +1,6 @@
 //! When a reply is judged, and by whom it was given.
 
-use stanchion_core::{Event, FailureKind, PromptCacheBreak};
+use stanchion_core::{Event, FailureKind, PromptCacheBreak, RequestClass};
 use stanchion_testkit::{Probe, candidate};
 
 use super::*;
@@ -93,9 +93,10 @@ async fn another_candidate_is_another_model() {
 #[tokio::test(start_paused = true)]
 async fn a_break_has_a_price_where_one_is_known() {
     let events = Events::new();
-    let layer = CacheBreakLayer::default().with_price(|broken, dialect, candidate| {
-        assert_eq!((dialect, &**candidate?.name()), (CHAT, "primary/gpt-x"));
-        Some(broken.lost_tokens * 1_125)
+    let layer = CacheBreakLayer::default().with_price(|loss| {
+        assert_eq!((loss.dialect, &**loss.candidate?.name(), loss.model?), (CHAT, "primary/gpt-x", "gpt-x"));
+        assert_eq!((loss.usage.input, loss.usage.cache_read), (Some(50_000), Some(0)));
+        Some(loss.broken.lost_tokens * 1_125)
     });
     let provider =
         Provider::new([&["read 6000"], &["read 0"]]).answered_by([candidate("primary"), candidate("primary")]);
@@ -104,6 +105,26 @@ async fn a_break_has_a_price_where_one_is_known() {
         exchange(&mut service, asked(&events)).await.unwrap();
     }
     assert_eq!(only_break(&events).lost_nanodollars, Some(6_750_000));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_break_and_a_volatile_prompt_say_whose_they_are() {
+    let events = Events::new();
+    let provider = Provider::new([&["read 6000"], &["read 0"], &["read 0"]]);
+    let mut service = CacheBreakLayer::default().layer(provider.service());
+    for minute in 0..3 {
+        let context = events.context_builder().session("s").class(RequestClass::Background).build();
+        let body = format!(r#"{{"messages":[{{"role":"system","content":"It is 9:0{minute}."}}]}}"#);
+        exchange(&mut service, request(context, CHAT, &body)).await.unwrap();
+    }
+    let all = events.all();
+    let [Event::PromptCacheBreak(broken), Event::PromptCacheVolatile(volatile)] = all.as_slice() else {
+        panic!("{all:?}")
+    };
+    // Nobody was selected: the model is the one that the client named.
+    let whose = [(&broken.model, broken.request_class), (&volatile.model, volatile.request_class)];
+    assert_eq!(whose, [(&Some("m".into()), RequestClass::Background); 2]);
+    assert_eq!(broken.lost_nanodollars, None);
 }
 
 #[tokio::test(start_paused = true)]

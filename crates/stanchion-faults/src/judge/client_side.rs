@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use super::json::spaced;
-use super::verbatim;
+use super::told;
 use crate::client::Reply;
 use crate::scenario::{Expect, Scenario};
 
@@ -19,9 +19,8 @@ fn same<T: PartialEq + Debug>(what: &str, got: Option<&T>, wanted: Option<&T>, c
     }
 }
 
-/// Judges the reply that counts.
-pub(super) fn judge(scenario: &Scenario, reply: &Reply, complaints: &mut Vec<String>) {
-    let expect = &scenario.expect;
+/// Judges one reply.
+pub(super) fn judge(expect: &Expect, reply: &Reply, complaints: &mut Vec<String>) {
     let outcome = reply.outcome();
     if !expect.outcome.contains(&outcome) {
         let wanted: Vec<String> = expect.outcome.iter().map(ToString::to_string).collect();
@@ -63,9 +62,7 @@ pub(super) fn judge(scenario: &Scenario, reply: &Reply, complaints: &mut Vec<Str
         }
     }
     same("finish", reply.finish.as_ref(), expect.finish.as_ref(), complaints);
-    if verbatim(scenario, reply) == Some(false) {
-        complaints.push(format!("the {} bytes that arrived are not those that were sent", reply.raw.len()));
-    }
+    told::judge(expect, reply, complaints);
     let took = reply.elapsed();
     if let Some(limit) = expect.within.filter(|&limit| took > limit) {
         complaints.push(format!("took {:.2}s, wanted within {limit:?}", took.as_secs_f64()));

@@ -5,7 +5,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::{complaints, preferred, verbatim};
-use crate::client::{Reply, Transport};
+use crate::client::{ReceivedEvent, Reply, Transport};
 use crate::scenario::Scenario;
 use crate::upstream::Ledger;
 use crate::upstream::ledger_tests::record;
@@ -186,4 +186,85 @@ fn many_clients_are_counted_and_the_first_is_judged() {
     let replies = [reply(), cut.clone(), cut];
     let wish = scenario("each = { complete = 1, cut = 2 }");
     assert_eq!(complaints(&wish, &replies, &Ledger::default()), [""; 0]);
+}
+
+fn told_of(name: &str, data: &str) -> ReceivedEvent {
+    ReceivedEvent { name: Some(name.to_owned()), data: data.to_owned() }
+}
+
+#[test]
+fn control_events_are_found_in_order_by_some_of_their_members() {
+    let reply = || {
+        let mut reply = reply();
+        reply.events = vec![
+            told_of("stanchion.usage", r#"{"quality":"measured","tokens":{"input":9,"output":2}}"#),
+            told_of("usage", r#"{"quality":"no event of ours"}"#),
+            ReceivedEvent { name: None, data: "{}".to_owned() },
+            told_of("stanchion.prompt_cache_break", r#"{"reason":"tools_changed"}"#),
+        ];
+        reply
+    };
+    for (holds, fails, complaint) in [
+        (
+            "told = [{ usage = { tokens = { input = 9 } } }, { prompt_cache_break = {} }]",
+            "told = [{ usage = { tokens = { input = 8 } } }]",
+            "was not told of usage {\"tokens\": {\"input\": 8}}, but: \
+             usage {\"quality\": \"measured\", \"tokens\": {\"input\": 9, \"output\": 2}}; \
+             prompt_cache_break {\"reason\": \"tools_changed\"}",
+        ),
+        (
+            "told = [{ prompt_cache_break = { reason = 'tools_changed' } }]",
+            "told = [{ prompt_cache_break = {} }, { usage = {} }]",
+            "was not told after that of usage {}, but: of nothing",
+        ),
+        (
+            "told = [{ usage = { quality = 'measured' } }]",
+            "told = [{ usage = { lost_nanodollars = 1 } }]",
+            "was not told of usage {\"lost_nanodollars\": 1}, but: \
+             usage {\"quality\": \"measured\", \"tokens\": {\"input\": 9, \"output\": 2}}; \
+             prompt_cache_break {\"reason\": \"tools_changed\"}",
+        ),
+        (
+            "not_told = ['provider_retry', 'prompt_cache_volatile']",
+            "not_told = 'prompt_cache_break'",
+            r#"was told of prompt_cache_break {"reason": "tools_changed"}"#,
+        ),
+    ] {
+        assert_eq!(judged(holds, reply()), [""; 0], "{holds}");
+        assert_eq!(judged(fails, reply()), [complaint], "{fails}");
+    }
+}
+
+#[test]
+fn later_requests_are_judged_by_what_they_expect_themselves() {
+    let text = "name = 's'\n[request]\nclients = 2\njudge = 'JUDGE'\n[[request.then]]\nclients = 2\n\
+        expect = { text = 'Hello' }\n[[request.then]]\n[[request.then]]\nexpect = { outcome = 'cut' }";
+    let other = || Reply { text: "Hi".to_owned(), ..reply() };
+    let cut = || Reply { transport: Transport::Reset, ..other() };
+    // Of six clients those without expectations may see anything.
+    let told = |judge: &str, replies: &[Reply]| {
+        let wish = Scenario::parse("s", &text.replace("JUDGE", judge)).unwrap();
+        complaints(&wish, replies, &Ledger::default())
+    };
+    assert_eq!(told("first", &[other(), other(), reply(), reply(), other(), cut()]), [""; 0]);
+    let wanted = [r#"request 4: text "Hi", wanted "Hello""#, "request 6: outcome complete, wanted cut"];
+    assert_eq!(told("first", &[other(), other(), reply(), other(), cut(), reply()]), wanted);
+    // The last one comes first where it is the one that is judged.
+    assert_eq!(told("last", &[reply(), other(), other(), reply(), other(), cut()]), wanted);
+}
+
+#[test]
+fn a_later_request_expects_nothing_of_the_whole() {
+    let parse = |expect: &str| {
+        let text = format!("name = 's'\nupstream.a = [{{}}]\nrequest.then = [{{}}, {{ expect = {{ {expect} }} }}]");
+        Scenario::parse("s", &text).map(drop).map_err(|error| error.to_string())
+    };
+    assert_eq!(parse("status = 200, told = [{ usage = {} }], within = '1s'"), Ok(()));
+    for expect in ["attempts = { a = 1 }", "each = { cut = 1 }", "verbatim = true", "prefer = 'cut'"] {
+        let told = parse(expect).unwrap_err();
+        assert!(told.contains("`request.then[1].expect` judges what its client saw"), "{told}");
+    }
+    for event in ["{}", "{ a = {}, b = {} }", "'usage'", "{ usage = 1 }"] {
+        assert!(parse(&format!("told = [{event}]")).is_err(), "{event}");
+    }
 }

@@ -39,5 +39,11 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), Problem> {
     if (expect.verbatim || expect.verbatim_but_ours) && !scenario.upstream.contains_key(&expect.served_by) {
         return complaint("expect.served_by".to_owned(), "names no candidate with scripts");
     }
+    for (index, later) in scenario.request.then.iter().enumerate() {
+        if later.expect.as_ref().is_some_and(|expect| !expect.is_of_one_reply()) {
+            let problem = "judges what its client saw; the rest belongs into [expect]";
+            return complaint(format!("request.then[{index}].expect"), problem);
+        }
+    }
     Ok(())
 }

@@ -6,10 +6,13 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::script::header_fields;
-use super::{Count, amount, duration};
+use super::{Count, Told, amount, duration};
 use crate::outcome::Outcome;
 
 /// What must come of a scenario. What is not told is not judged, save the outcome.
+///
+/// A later request may have expectations of its own, of what its client saw: from `outcome` to `not_told`, `within` and
+/// `at_least`. The others are about the scenario as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Expect {
@@ -45,6 +48,11 @@ pub struct Expect {
     /// The body has none of these.
     #[serde(deserialize_with = "amount::one_or_more")]
     pub body_lacks: Vec<String>,
+    /// The control events that the client was told, each one after the one before; others may stand between them.
+    pub told: Vec<Told>,
+    /// The names of control events of which the client was told none.
+    #[serde(deserialize_with = "amount::one_or_more")]
+    pub not_told: Vec<String>,
     /// How many requests reached each candidate.
     pub attempts: BTreeMap<String, Count>,
     /// The shortest time between the first two requests to a candidate, or, as a list, between each and the next.
@@ -88,6 +96,34 @@ pub struct Received {
     pub lacks: Vec<String>,
 }
 
+impl Expect {
+    /// Whether nothing is expected but of what one client saw.
+    pub(super) fn is_of_one_reply(&self) -> bool {
+        let Self { outcome, status, status_within, headers, text, text_prefix_of, reasoning, tool_args, .. } = self;
+        let Self { finish, error_contains, body_contains, body_lacks, told, not_told, within, at_least, .. } = self;
+        let of_one_reply = Self {
+            outcome: outcome.clone(),
+            status: status.clone(),
+            status_within: *status_within,
+            headers: headers.clone(),
+            text: text.clone(),
+            text_prefix_of: text_prefix_of.clone(),
+            reasoning: reasoning.clone(),
+            tool_args: tool_args.clone(),
+            finish: finish.clone(),
+            error_contains: error_contains.clone(),
+            body_contains: body_contains.clone(),
+            body_lacks: body_lacks.clone(),
+            told: told.clone(),
+            not_told: not_told.clone(),
+            within: *within,
+            at_least: *at_least,
+            ..Self::default()
+        };
+        of_one_reply == *self
+    }
+}
+
 impl Default for Expect {
     fn default() -> Self {
         Self {
@@ -104,6 +140,8 @@ impl Default for Expect {
             error_contains: None,
             body_contains: Vec::new(),
             body_lacks: Vec::new(),
+            told: Vec::new(),
+            not_told: Vec::new(),
             attempts: BTreeMap::new(),
             gap_at_least: BTreeMap::new(),
             requests: BTreeMap::new(),

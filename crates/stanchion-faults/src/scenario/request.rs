@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::duration;
 use super::script::header_fields;
+use super::{Expect, duration};
 
 /// What the client of a scenario does.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -74,6 +74,8 @@ pub struct Later {
     pub headers: BTreeMap<String, String>,
     /// Keys that are put into the body, or replace its own.
     pub body: Map<String, Value>,
+    /// What each of its clients must see, whichever reply is judged.
+    pub expect: Option<Box<Expect>>,
 }
 
 impl Default for Request {
@@ -103,6 +105,7 @@ impl Default for Later {
             leave_after: None,
             headers: BTreeMap::new(),
             body: Map::new(),
+            expect: None,
         }
     }
 }

@@ -1,49 +1,103 @@
 //! From the file as it is written to a configuration that can be served, with all complaints at once.
 
-use std::{net::SocketAddr, ops::Range};
+use std::{collections::BTreeSet, net::SocketAddr, ops::Range};
 
 use http::{HeaderName, HeaderValue};
+use serde::Deserialize;
 use stanchion::{
     core::{Candidate, Candidates, DispositionRules, Family, RequestClass, Secret},
     fallback::OnOverflow,
     stream::{CommitLayer, CommitWindow, Malformed},
     wire::frame::FrameDecoder,
 };
-use toml::Spanned;
+use toml::de::DeTable;
 
 use super::{
-    CONNECT, Client, Complaint, Config, FallbackSettings, MAX_REQUEST_BYTES, Model, StreamSettings, file,
-    locate::{Place, locate},
+    CONNECT, Client, Complaint, Config, FallbackSettings, MAX_REQUEST_BYTES, Model, Overrides, StreamSettings, file,
+    locate::Places,
+    nearest::suggestion,
     resilience::RetryBudgets,
-    value::Bytes,
+    shape,
+    value::{Bytes, Spanned},
 };
 
-pub(super) fn check(text: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result<Config, Vec<Complaint>> {
-    let file: file::File = toml::from_str(text).map_err(|error| {
-        let place = error.span().map(|span| locate(text, span));
-        let is_secret =
-            place.as_ref().is_some_and(|place| matches!(place.key.rsplit('.').next(), Some("key" | "api_key")));
-        // The parser quotes what it found: never a secret.
-        let reason = if is_secret {
-            "must be a string in quotes".to_owned()
-        } else {
-            error.message().trim().replace('\n', "; ")
+pub(super) fn check<'a>(
+    text: &'a str,
+    overrides: &'a Overrides,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<Config, Vec<Complaint>> {
+    let mut places = Places::new(text);
+    let (table, errors) = DeTable::parse_recoverable(text);
+    if !errors.is_empty() {
+        let told = |error: &toml::de::Error| {
+            places.complaint(&error.span().unwrap_or_default(), error.message().trim().replace('\n', "; "))
         };
-        vec![Complaint {
-            line: place.as_ref().map(|place| place.line),
-            key: place.map(|place| place.key).unwrap_or_default(),
-            reason,
-        }]
-    })?;
-    let mut checker = Checker { text, environment, complaints: Vec::new() };
-    let config = checker.config(&file);
-    if checker.complaints.is_empty() {
-        return Ok(config);
+        return Err(in_order(errors.iter().map(told).collect()));
     }
-    checker.complaints.sort_by_key(|complaint| complaint.line);
+    let mut table = table.into_inner();
+    let unfit = overrides.apply(&mut table, &mut places);
+    places.note(&table);
+    let providers: BTreeSet<String> = names(&table, "providers");
+    let misfits = shape::misfits(&mut table);
+    let mut complaints: Vec<Complaint> = unfit
+        .into_iter()
+        .chain(misfits.into_iter().map(|misfit| (misfit.span, misfit.reason)))
+        .map(|(span, reason)| places.complaint(&span, reason))
+        .collect();
+    let unread: BTreeSet<String> = providers.difference(&names(&table, "providers")).cloned().collect();
+    let file = match file::File::deserialize(toml::Deserializer::from(toml::Spanned::new(0..text.len(), table))) {
+        Ok(file) => file,
+        Err(error) => {
+            // Whatever has the right shape can be read: this is for what the schema cannot say. What was found is not shown.
+            let span = error.span().unwrap_or_default();
+            complaints.push(places.complaint(&span, "is not what can stand here"));
+            return Err(in_order(complaints));
+        }
+    };
+    let mut checker = Checker { places: &places, environment, unread, complaints: Vec::new() };
+    let config = checker.config(&file);
+    // What may only follow from what is told already is not told.
+    let told: Vec<String> = complaints.iter().map(|complaint| scope(&complaint.key)).collect();
+    let follows = |complaint: &Complaint| {
+        let own = scope(&complaint.key);
+        told.iter().any(|told| *told == own || (told == "defaults" && own.starts_with("models")))
+    };
+    complaints.extend(checker.complaints.into_iter().filter(|complaint| !follows(complaint)));
+    if complaints.is_empty() { Ok(config) } else { Err(in_order(complaints)) }
+}
+
+/// What is wrong with the meaning of a text, whatever the schema says of it.
+#[cfg(test)]
+pub(super) fn meaning(text: &str) -> Vec<Complaint> {
+    let places = Places::new(text);
+    let file: file::File = toml::from_str(text).expect("of the right types");
+    let mut checker =
+        Checker { places: &places, environment: &|_| None, unread: BTreeSet::new(), complaints: Vec::new() };
+    checker.config(&file);
+    checker.complaints
+}
+
+/// By their lines, those of the file first; each once.
+fn in_order(mut complaints: Vec<Complaint>) -> Vec<Complaint> {
+    complaints.sort_by(|a, b| (&a.variable, a.line).cmp(&(&b.variable, b.line)));
     // A provider is looked at for every candidate that uses it.
-    checker.complaints.dedup();
-    Err(checker.complaints)
+    complaints.dedup();
+    complaints
+}
+
+fn names(table: &DeTable<'_>, key: &str) -> BTreeSet<String> {
+    let entries = table.get(key).and_then(|value| value.get_ref().as_table());
+    entries.into_iter().flatten().map(|(name, _)| name.get_ref().to_string()).collect()
+}
+
+/// What stands and falls together: an entry of a map, or else a table.
+fn scope(key: &str) -> String {
+    let mut keys = key.split('.');
+    let first = keys.next().unwrap_or_default();
+    match (first, keys.next()) {
+        ("clients" | "providers" | "models" | "owners", Some(name)) => format!("{first}.{name}"),
+        _ => first.to_owned(),
+    }
 }
 
 /// A model's own key over the default.
@@ -84,15 +138,16 @@ const CONNECTION_HEADERS: [&str; 8] =
     ["host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "keep-alive"];
 
 pub(super) struct Checker<'a> {
-    text: &'a str,
+    places: &'a Places<'a>,
     pub(super) environment: &'a dyn Fn(&str) -> Option<String>,
+    /// Providers that are there, but cannot be read.
+    unread: BTreeSet<String>,
     complaints: Vec<Complaint>,
 }
 
 impl Checker<'_> {
     pub(super) fn complain(&mut self, span: Range<usize>, reason: impl Into<String>) {
-        let Place { line, key } = locate(self.text, span);
-        self.complaints.push(Complaint { line: Some(line), key, reason: reason.into() });
+        self.complaints.push(self.places.complaint(&span, reason));
     }
 
     fn config(&mut self, file: &file::File) -> Config {
@@ -132,6 +187,7 @@ impl Checker<'_> {
         if file.models.is_empty() {
             self.complaints.push(Complaint {
                 line: None,
+                variable: None,
                 key: "models".into(),
                 reason: "no model is configured: add a table such as [models.main] with its candidates".into(),
             });
@@ -145,7 +201,10 @@ impl Checker<'_> {
                 model.get_ref().candidates.iter().any(|candidate| candidate.get_ref().provider.get_ref() == name)
             });
             if !used {
-                let _ = self.candidate(name, provider.get_ref(), None);
+                let provider = provider.get_ref();
+                let _ = self.candidate(name, provider, None);
+                let _ = self
+                    .admission_policy([&provider.admission, &file.defaults.admission, &file.defaults.admission], None);
             }
         }
         Config {
@@ -175,13 +234,11 @@ impl Checker<'_> {
             .filter_map(|candidate| {
                 let named = &candidate.get_ref().provider;
                 let Some(provider) = file.providers.get(named.get_ref()) else {
-                    let known: Vec<&str> = file.providers.keys().map(String::as_str).collect();
-                    let known = if known.is_empty() {
-                        "none is configured".to_owned()
-                    } else {
-                        format!("configured are: {}", known.join(", "))
-                    };
-                    self.complain(named.span(), format!("there is no provider {:?}; {known}", named.get_ref()));
+                    if !self.unread.contains(named.get_ref()) {
+                        let known: Vec<&str> = file.providers.keys().map(String::as_str).collect();
+                        let hint = suggestion(named.get_ref(), &known, '"');
+                        self.complain(named.span(), format!("there is no provider {:?}{hint}", named.get_ref()));
+                    }
                     return None;
                 };
                 self.candidate(named.get_ref(), provider.get_ref(), Some(candidate.get_ref()))
@@ -213,7 +270,7 @@ impl Checker<'_> {
                 limits.idle(),
             ),
             limits,
-            admission: self.admission(model, defaults),
+            admission: self.admission(file, model),
             request_usage: model.request_usage.or(defaults.request_usage).unwrap_or(false),
             connect: connect.map_or(CONNECT, |connect| connect.get_ref().0),
             rules,

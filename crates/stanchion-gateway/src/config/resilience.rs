@@ -8,12 +8,11 @@ use stanchion::{
     deadline::{AttemptLimits, RecoveryLimits},
     retry::{CapStage, Combine, OverCap, Preset, RetryBudget, RetryPolicy, Scope},
 };
-use toml::Spanned;
 
 use super::{
     check::{Checker, picked},
     file,
-    value::Span,
+    value::{Span, Spanned},
 };
 
 /// Retry budgets that are in use: models with equal settings share one, so that they protect a provider together.

@@ -1,17 +1,14 @@
 //! What all models share: the queue, the keys of providers, prices, and the monitor of prompt caches.
 
+use std::collections::BTreeMap;
+
+use super::{check::Checker, file, value::Spanned};
 use stanchion::{
-    admission::{AdmissionPolicy, AdmissionScheduler, ClassLimits},
+    admission::{Adaptive, AdmissionPolicy, AdmissionScheduler, ClassLimits, InvalidAdmission},
     cache_break::CacheBreakPolicy,
     core::Secret,
     credentials::{CredentialPool, CredentialPools},
     usage::Catalogue,
-};
-use toml::Spanned;
-
-use super::{
-    check::{Checker, picked},
-    file,
 };
 
 impl Checker<'_> {
@@ -31,6 +28,12 @@ impl Checker<'_> {
         if let Some(bytes) = &admission.max_pending_bytes {
             scheduler = scheduler.max_pending_bytes(bytes.get_ref().0 as u64);
         }
+        if let Some(requests) = &admission.owner_max_pending {
+            scheduler = scheduler.owner_max_pending(*requests.get_ref());
+        }
+        if let Some(bytes) = &admission.owner_max_pending_bytes {
+            scheduler = scheduler.owner_max_pending_bytes(bytes.get_ref().0 as u64);
+        }
         if let Some(aging) = &admission.aging {
             scheduler = scheduler.aging(aging.get_ref().0);
         }
@@ -46,22 +49,41 @@ impl Checker<'_> {
                 "owner_concurrency" => admission.owner_concurrency.as_ref().map(Spanned::span),
                 "max_pending" => admission.max_pending.as_ref().map(Spanned::span),
                 "max_pending_bytes" => admission.max_pending_bytes.as_ref().map(Spanned::span),
+                "owner_max_pending" => admission.owner_max_pending.as_ref().map(Spanned::span),
+                "owner_max_pending_bytes" => admission.owner_max_pending_bytes.as_ref().map(Spanned::span),
                 "aging" => admission.aging.as_ref().map(Spanned::span),
-                _ => file.owners.values().next().map(|owner| owner.weight.span()),
+                _ => {
+                    let wrong = file.owners.values().find(|owner| !(1..=100).contains(owner.weight.get_ref()));
+                    wrong.map(|owner| owner.weight.span())
+                }
             };
             self.complain(span.unwrap_or(0..0), error.to_string());
             AdmissionScheduler::new()
         })
     }
 
-    /// What a model's requests queue for.
-    pub(super) fn admission(&mut self, model: &file::Model, defaults: &file::Settings) -> AdmissionPolicy {
-        let (own, defaults) = (&model.admission, &defaults.admission);
-        let concurrency = picked(&own.concurrency, &defaults.concurrency);
-        let max_wait = picked(&own.max_wait, &defaults.max_wait);
-        let max_pending = picked(&own.max_pending, &defaults.max_pending);
-        let max_pending_bytes = picked(&own.max_pending_bytes, &defaults.max_pending_bytes);
-        let mut admission = AdmissionPolicy::builder();
+    /// What a model's requests queue for, by the provider that they go to.
+    pub(super) fn admission(&mut self, file: &file::File, model: &file::Model) -> BTreeMap<String, AdmissionPolicy> {
+        let names = model.candidates.iter().map(|candidate| candidate.get_ref().provider.get_ref());
+        let providers: BTreeMap<_, _> = names.filter_map(|name| file.providers.get_key_value(name)).collect();
+        let policies = providers.into_iter().map(|(name, provider)| {
+            let tables = [&model.admission, &provider.get_ref().admission, &file.defaults.admission];
+            (name.clone(), self.admission_policy(tables, model.cost.as_ref()))
+        });
+        policies.collect()
+    }
+
+    /// A policy of these tables: each key is that of the first which has it.
+    pub(super) fn admission_policy(
+        &mut self,
+        tables: [&file::CandidateAdmission; 3],
+        cost: Option<&Spanned<u8>>,
+    ) -> AdmissionPolicy {
+        let concurrency = tables.iter().find_map(|table| table.concurrency.as_ref());
+        let max_wait = tables.iter().find_map(|table| table.max_wait.as_ref());
+        let max_pending = tables.iter().find_map(|table| table.max_pending.as_ref());
+        let max_pending_bytes = tables.iter().find_map(|table| table.max_pending_bytes.as_ref());
+        let mut admission = AdmissionPolicy::builder().adaptive(self.adaptive(tables));
         if let Some(requests) = concurrency {
             admission = admission.concurrency(*requests.get_ref());
         }
@@ -74,7 +96,7 @@ impl Checker<'_> {
         if let Some(bytes) = max_pending_bytes {
             admission = admission.max_pending_bytes(bytes.get_ref().0 as u64);
         }
-        if let Some(cost) = &model.cost {
+        if let Some(cost) = cost {
             admission = admission.cost(*cost.get_ref());
         }
         admission.build().unwrap_or_else(|error| {
@@ -83,11 +105,46 @@ impl Checker<'_> {
                 "max_wait" => max_wait.map(Spanned::span),
                 "max_pending" => max_pending.map(Spanned::span),
                 "max_pending_bytes" => max_pending_bytes.map(Spanned::span),
-                _ => model.cost.as_ref().map(Spanned::span),
+                _ => cost.map(Spanned::span),
             };
             self.complain(span.unwrap_or(0..0), error.to_string());
             AdmissionPolicy::default()
         })
+    }
+
+    /// A limit that follows what the provider can take. Without a table it is off.
+    fn adaptive(&mut self, tables: [&file::CandidateAdmission; 3]) -> Option<Adaptive> {
+        let tables: Vec<&file::Adaptive> = tables.iter().filter_map(|table| table.adaptive.as_ref()).collect();
+        if tables.is_empty() || tables.iter().find_map(|table| table.enabled) == Some(false) {
+            return None;
+        }
+        let floor = tables.iter().find_map(|table| table.floor.as_ref());
+        let ceiling = tables.iter().find_map(|table| table.ceiling.as_ref());
+        let decrease = tables.iter().find_map(|table| table.decrease.as_ref());
+        let tolerance = tables.iter().find_map(|table| table.tolerance.as_ref());
+        let mut adaptive = Adaptive::builder();
+        if let Some(requests) = floor {
+            adaptive = adaptive.floor(*requests.get_ref());
+        }
+        if let Some(requests) = ceiling {
+            adaptive = adaptive.ceiling(*requests.get_ref());
+        }
+        if let Some(share) = decrease {
+            adaptive = adaptive.decrease(*share.get_ref());
+        }
+        if let Some(times) = tolerance {
+            adaptive = adaptive.tolerance(Some(*times.get_ref()).filter(|times| *times != 0.0));
+        }
+        let complain = |error: InvalidAdmission| {
+            let span = match error.setting() {
+                "ceiling" => ceiling.map(Spanned::span),
+                "floor" => floor.or(ceiling).map(Spanned::span),
+                "decrease" => decrease.map(Spanned::span),
+                _ => tolerance.map(Spanned::span),
+            };
+            self.complain(span.unwrap_or(0..0), error.to_string());
+        };
+        adaptive.build().map_err(complain).ok()
     }
 
     /// The keys of the providers that have several.

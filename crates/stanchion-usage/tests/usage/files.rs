@@ -26,7 +26,7 @@ fn a_file_is_laid_over_what_is_built_in() {
         (shown("gpt-4o"), shown("cheap"), shown("house-1"), shown("qwen3-coder")),
         ("1".into(), "1".into(), "1".into(), "1".into())
     );
-    assert_eq!((shown("haiku"), shown("deepseek-chat")), ("0.8".into(), "0.27".into()));
+    assert_eq!((shown("sonnet"), shown("deepseek-chat")), ("3".into(), "0.27".into()));
     // An alias that was another's, before it or behind it in the list.
     assert_eq!(shown("flash"), "1");
     // The whole row is replaced.

@@ -65,7 +65,7 @@ async fn a_whole_reply_is_told_before_its_end_marker_leaves() {
     assert_eq!(events.lines(), [""; 0]);
     recorder.terminal();
     assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "end");
-    let expected = ["U.measured 1000+100/?>50~3250000"];
+    let expected = ["U.measured 1000+100/?>50~3125000"];
     assert_eq!(events.lines(), expected);
     assert!(body.frame().await.is_none());
     drop(body);

@@ -1,6 +1,7 @@
 //! How a name leads to a row.
 
-use stanchion_usage::{Capability, Catalogue, Match, Price};
+use proptest::prelude::*;
+use stanchion_usage::{Capability, Catalogue, Match, Model, Price};
 
 /// A catalogue of models with prices from 1 up, by provider and name.
 fn of(models: &[(&str, &str)]) -> Catalogue {
@@ -73,12 +74,42 @@ fn a_bare_name_is_the_models_with_the_shortest_way_to_it() {
     assert_eq!(found(&catalogue, None, "zeta/m1"), Some((2, Match::Exact)));
 }
 
+/// The rules for parts of names once more, in the plainest way: a look at every model.
+fn by_parts(catalogue: &Catalogue, id: &str) -> Option<(String, Match)> {
+    let names = || catalogue.models().map(|model: &Model| model.id.to_ascii_lowercase());
+    let longest =
+        names().filter(|name| id.contains(&**name)).min_by_key(|name| (usize::MAX - name.len(), name.clone()));
+    let shortest =
+        || names().filter(|name| id.len() >= 4 && name.contains(id)).min_by_key(|name| (name.len(), name.clone()));
+    longest.map(|name| (name, Match::Contained)).or_else(|| shortest().map(|name| (name, Match::Containing)))
+}
+
+proptest! {
+    #[test]
+    fn parts_of_names_are_found_as_a_look_at_all_of_them_finds(
+        names in proptest::collection::hash_set("[abAB-]{1,9}", 0..24),
+        id in "[ab\n-]{1,14}",
+    ) {
+        let mut seen = std::collections::HashSet::new();
+        let models: Vec<_> = names.iter().filter(|name| seen.insert(name.to_lowercase())).map(|name| ("p", &**name)).collect();
+        let catalogue = of(&models);
+        prop_assume!(catalogue.model(&id).is_none() && id.trim() == id);
+        let found = catalogue.price(None, &id).map(|found| (found.model.unwrap().id.to_ascii_lowercase(), found.how));
+        prop_assert_eq!(found, by_parts(&catalogue, &id));
+    }
+}
+
 #[test]
 fn a_model_without_a_price_does_not_hide_those_that_have_one() {
     let text = "[[models]]\nid = \"gpt-4o\"\nprovider = \"house\"\ncontext_window = 9\n";
     let catalogue = Catalogue::built_in().with(Catalogue::parse("own.toml", text).unwrap());
     // The house's own has none; the name has one all the same.
     assert_eq!(catalogue.price(Some("house"), "gpt-4o").map(|found| found.how), Some(Match::Exact));
+    // Nor does the first of a name, where another provider has a price for it.
+    let text = "[[models]]\nid = \"m\"\nprovider = \"a\"\n[[models]]\nid = \"m\"\nprovider = \"b\"\n\
+                price = { input = 1, output = 1, date = \"2026-09-01\", source = \"us\" }\n";
+    let catalogue = Catalogue::parse("own.toml", text).unwrap();
+    assert_eq!(catalogue.price(None, "m").map(|found| &*found.model.unwrap().provider), Some("b"));
 }
 
 #[test]

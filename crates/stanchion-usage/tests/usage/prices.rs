@@ -156,22 +156,23 @@ fn each_model_has_the_limits_and_prices_of_its_row() {
             &["haiku", "claude-haiku", "cheap"],
             "anthropic",
             Some(200_000),
-            Some(8_192),
-            "0.80",
-            "4",
-            Some("0.08"),
+            Some(64_000),
+            "1",
+            "5",
+            Some("0.10"),
         ),
-        ("gpt-4o", &["4o"], "openai", Some(128_000), Some(16_384), "2.50", "10", None),
-        ("gpt-4o-mini", &[], "openai", None, None, "0.15", "0.60", None),
+        ("gpt-4o", &["4o"], "openai", Some(128_000), Some(16_384), "2.50", "10", Some("1.25")),
+        ("gpt-4o-mini", &[], "openai", None, None, "0.15", "0.60", Some("0.075")),
+        ("gpt-4o-2024-05-13", &[], "openai", None, None, "5", "15", None),
         (
             "gemini-2.5-flash",
             &["flash", "gemini-flash"],
             "google",
             Some(1_048_576),
             Some(65_536),
-            "0.15",
-            "0.60",
-            Some("0.0375"),
+            "0.30",
+            "2.50",
+            Some("0.03"),
         ),
     ] {
         let catalogue = Catalogue::built_in();
@@ -194,7 +195,54 @@ fn listed_prices_of_the_cache_are_the_models_own_providers() {
     assert_eq!(cost(Family::Anthropic, "anthropic", sonnet), Some(dollars("0.9075")));
     // Whoever passes the model on need not pass on what it gets taken off.
     assert_eq!(cost(Family::OpenAi, "openrouter", sonnet), Some(dollars("3.3375")));
-    // 0.015 in, 0.006 out, 0.03375 read, nothing written.
-    assert_eq!(cost(Family::Gemini, "google", "gemini-2.5-flash"), Some(dollars("0.05475")));
-    assert_eq!(cost(Family::OpenAi, "openai", "gpt-4o"), Some(dollars("2.75625")));
+    // 0.03 in, 0.025 out, 0.027 read, nothing written.
+    assert_eq!(cost(Family::Gemini, "google", "gemini-2.5-flash"), Some(dollars("0.082")));
+    // 0.25 in, 0.1 out, 1.125 read, 0.15625 written.
+    assert_eq!(cost(Family::OpenAi, "openai", "gpt-4o"), Some(dollars("1.63125")));
+    // Without a listed price of a read the whole price is assumed, so as not to understate: 0.5, 0.15, 4.5 and 0.3125.
+    assert_eq!(cost(Family::OpenAi, "openai", "gpt-4o-2024-05-13"), Some(dollars("5.4625")));
+}
+
+#[test]
+fn a_broken_cache_costs_what_was_paid_above_a_read() {
+    let million = 1_000_000;
+    let loss = |family, provider, model, write, write_1h| {
+        let usage = Usage { cache_write: write, cache_write_1h: write_1h, ..Usage::default() };
+        Catalogue::built_in().loss(family, provider, model, million, &usage).map(|loss| loss.to_string())
+    };
+    let sonnet = "claude-sonnet-4-20250514";
+    for (family, provider, model, write, write_1h, expected) in [
+        // Fresh input, less what is listed.
+        (Family::OpenAi, "openai", "gpt-4o", None, None, Some("1.25")),
+        (Family::OpenAi, "openai", "gpt-4o-mini", Some(0), None, Some("0.075")),
+        // The name that the operator gave the provider does not matter.
+        (Family::OpenAi, "primary", "gpt-4o-2024-11-20", None, None, Some("1.25")),
+        (Family::Gemini, "google", "gemini-2.5-flash", None, None, Some("0.27")),
+        (Family::Anthropic, "anthropic", sonnet, None, None, Some("2.7")),
+        // Written anew: 3.75 or 6, less 0.30; half of it for an hour; half of it fresh.
+        (Family::Anthropic, "anthropic", sonnet, Some(million), None, Some("3.45")),
+        (Family::Anthropic, "anthropic", sonnet, Some(9 * million), None, Some("3.45")),
+        (Family::Anthropic, "anthropic", sonnet, Some(million), Some(million), Some("5.7")),
+        (Family::Anthropic, "anthropic", sonnet, Some(million), Some(million / 2), Some("4.575")),
+        (Family::Anthropic, "anthropic", sonnet, Some(million / 2), None, Some("3.075")),
+        // Anthropic takes the same off for all models, and so does Gemini.
+        (Family::Anthropic, "anthropic", "claude-opus-4-1", None, None, Some("13.5")),
+        (Family::Gemini, "google", "gemini-2.0-flash", None, None, Some("0.05625")),
+        // Of everyone else nobody knows; nor of whoever passes on a model that another lists.
+        (Family::OpenAi, "openai", "gpt-4o-2024-05-13", None, None, None),
+        (Family::OpenAi, "openai", "o3", None, None, None),
+        (Family::OpenAi, "groq", "llama-4-scout", None, None, None),
+        (Family::OpenAi, "openrouter", sonnet, None, None, None),
+        (Family::OpenAi, "house", "house-model", None, None, None),
+    ] {
+        assert_eq!(loss(family, provider, model, write, write_1h).as_deref(), expected, "{provider} {model}");
+    }
+    // What is listed as free is free, and what is listed at full price is no loss: both are known.
+    for (read, expected) in [("0", "2"), ("2", "0")] {
+        let price = format!("{{ input = 2, output = 1, cache_read = {read}, date = \"2026-09-01\", source = \"us\" }}");
+        let text = format!("[[models]]\nid = \"m\"\nprovider = \"p\"\nprice = {price}\n");
+        let loss = Catalogue::parse("own.toml", &text).unwrap();
+        let loss = loss.loss(Family::OpenAi, "p", "m", million, &Usage::default());
+        assert_eq!(loss.map(|loss| loss.to_string()).as_deref(), Some(expected));
+    }
 }
