@@ -20,6 +20,7 @@ use http::{Request, Response};
 use http_body_util::Full;
 use stanchion_core::{
     AttemptPhase, CacheBreakReason, Context, Event, Failure, FailureKind, Phase, PromptCacheBreak, ProviderAttempt,
+    RequestClass,
 };
 use stanchion_telemetry::{InFlight, RequestRecord, Sink, TelemetryLayer};
 use stanchion_testkit::ScriptedBody;
@@ -124,6 +125,8 @@ fn broken(reason: CacheBreakReason, lost_tokens: u64) -> PromptCacheBreak {
     PromptCacheBreak {
         reason,
         candidate: Some("a/x".into()),
+        model: None,
+        request_class: RequestClass::Foreground,
         previous_cache_read_tokens: 6000,
         cache_read_tokens: 500,
         cache_write_tokens: None,

@@ -112,6 +112,8 @@ async fn events_are_counted_by_candidate_kind_phase_and_reason() {
         Event::PromptCacheBreak(Box::new(crate::broken(CacheBreakReason::TtlExpired, 5_500))),
         Event::PromptCacheVolatile(PromptCacheVolatile {
             candidate: Some("a/x".into()),
+            model: None,
+            request_class: RequestClass::Foreground,
             call_number: 3,
             change_count: 2,
             system_char_delta: 0,
