@@ -22,6 +22,7 @@ pub struct Candidate {
     temperature: Option<f64>,
     tier: Option<Arc<str>>,
     drain: Drain,
+    api_version: Option<Arc<str>>,
 }
 
 impl Candidate {
@@ -44,6 +45,7 @@ impl Candidate {
             temperature: None,
             tier: None,
             drain: Drain::default(),
+            api_version: None,
         }
     }
 
@@ -117,6 +119,15 @@ impl Candidate {
         self
     }
 
+    /// The version of the provider's API, which goes where the family wants it: Anthropic's `anthropic-version` header,
+    /// Gemini's path, and for OpenAI's the query `api-version`, as Azure has it. Azure takes a key in a header of its own
+    /// then, `api-key`. Ollama has none.
+    #[must_use]
+    pub fn with_api_version(mut self, version: impl Into<Arc<str>>) -> Self {
+        self.api_version = Some(version.into());
+        self
+    }
+
     /// `provider/model`: what events, errors and the `x-stanchion-candidate` header say.
     pub fn name(&self) -> &Arc<str> {
         &self.name
@@ -182,6 +193,11 @@ impl Candidate {
         &self.drain
     }
 
+    /// The version of the provider's API.
+    pub fn api_version(&self) -> Option<&str> {
+        self.api_version.as_deref()
+    }
+
     /// Whether anything of the request's body is the candidate's own, besides the model.
     pub fn has_overrides(&self) -> bool {
         self.max_output_tokens.is_some() || self.temperature.is_some() || self.tier.is_some()
@@ -208,10 +224,10 @@ impl Candidate {
             base_url: &self.base_url,
             model: self.model.as_deref().unwrap_or_default(),
             tier: self.tier.as_deref(),
+            api_version: self.api_version.as_deref(),
             credential: self.credential.as_ref().map(Secret::expose),
             headers: &headers,
             policy,
-            ..DomainScope::default()
         })
     }
 }
@@ -308,6 +324,8 @@ mod tests {
         let others = [
             plain().with_model("m"),
             plain().with_tier("flex"),
+            plain().with_api_version("flex"),
+            plain().with_api_version("2026-01-01"),
             plain().with_credential(Secret::new("k")),
             plain().with_credential(Secret::new("l")),
             with_header("a"),
@@ -317,7 +335,7 @@ mod tests {
             plain(),
         ];
         let domains: std::collections::HashSet<_> = others.into_iter().map(domain).collect();
-        assert_eq!(domains.len(), 9);
+        assert_eq!(domains.len(), 11);
         assert_ne!(plain().domain(&secret, &[]), plain().domain(&secret, &[("open_ms", 10_000)]));
     }
 

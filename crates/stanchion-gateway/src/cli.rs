@@ -22,8 +22,8 @@ pub enum Command {
     /// Serve clients.
     ///
     /// Without --config, the providers are those whose keys are in the environment: OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY,
-    /// OPENROUTER_API_KEY. A request goes to the provider that speaks its dialect, and a model named
-    /// vendor/model to OpenRouter.
+    /// OPENROUTER_API_KEY, DEEPSEEK_API_KEY, GROQ_API_KEY and others. The model's name says which of them is asked: claude-... is Anthropic's,
+    /// gpt-... OpenAI's, and provider/model that provider's.
     Serve(Serve),
     /// Say what is wrong with a configuration, with line and key, or that nothing is.
     Check {

@@ -17,9 +17,11 @@
 //! max_retries = 2
 //! ```
 
+mod candidates;
 mod check;
 mod file;
 mod locate;
+mod names;
 mod nearest;
 mod overrides;
 mod page;
@@ -72,6 +74,8 @@ pub struct Config {
     pub cache: CacheBreakPolicy,
     /// What clients can ask for, by the name they ask for.
     pub models: BTreeMap<String, Model>,
+    /// Providers whose models can be asked for as `provider/model`, each as a model of its own with the defaults.
+    pub passthrough: BTreeMap<String, Model>,
 }
 
 /// A client that may connect.
@@ -90,6 +94,10 @@ pub struct Client {
 /// One model: what serves it, and how.
 #[derive(Debug, Clone)]
 pub struct Model {
+    /// Other names that clients can ask for.
+    pub aliases: Vec<String>,
+    /// Patterns of further names, in which `*` stands for any characters.
+    pub patterns: Vec<String>,
     /// In order of preference.
     pub candidates: Candidates,
     /// How long a foreground request may go on recovering.
@@ -129,6 +137,8 @@ impl Model {
     /// These candidates, with the default of everything else.
     pub fn of(candidates: Candidates) -> Self {
         Self {
+            aliases: Vec::new(),
+            patterns: Vec::new(),
             candidates,
             recovery: RecoveryLimits::builder().budget(Duration::ZERO).build().expect("no budget is in order"),
             retry: RetryPolicy::default(),

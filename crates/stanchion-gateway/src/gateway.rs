@@ -1,10 +1,11 @@
 //! From a configuration to one service: an onion for each model, chosen by the name in the request.
 
 mod measure;
+mod names;
 mod router;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
     time::Duration,
 };
@@ -26,7 +27,11 @@ use stanchion::{
     usage::{Catalogue, Money, UsageBody, UsageLayer, UsageService},
 };
 
-pub use self::router::{ModelRouter, RouterFuture};
+use self::router::Served;
+pub use self::{
+    names::{Found, ModelNames, Route},
+    router::{ModelRouter, RouterFuture},
+};
 use crate::{config, environment, keys::ClientKeys};
 
 /// What one model's requests go through.
@@ -49,7 +54,7 @@ pub struct Gateway {
     /// The service that answers a model call.
     pub edge: Edge<Telemetry<ModelRouter>>,
     /// The names that clients can ask for.
-    pub models: Arc<[String]>,
+    pub names: Arc<ModelNames>,
     /// Who may come in.
     pub keys: ClientKeys,
     /// The circuits of all candidates.
@@ -65,20 +70,16 @@ impl Gateway {
     /// The gateway that a configuration describes.
     pub fn new(config: &config::Config, observer: Option<Arc<dyn Observer>>) -> Self {
         let mut parts = Parts::new(config);
-        let routes = config.models.iter().map(|(name, model)| (name.clone(), by_family(model, &mut parts))).collect();
-        let mut edge = edge(config.max_request_bytes, observer);
-        let heartbeats: HashMap<String, Duration> = config
-            .models
-            .iter()
-            .filter_map(|(name, model)| model.heartbeat.map(|heartbeat| (name.clone(), heartbeat)))
-            .collect();
-        if !heartbeats.is_empty() {
-            edge = edge.heartbeat_for(move |call: &Call| heartbeats.get(call.model.as_deref()?).copied());
-        }
-        let telemetry = TelemetryLayer::new().models(config.models.keys().map(String::as_str));
+        let names = Arc::new(ModelNames::new(config));
+        let mut served = |(name, model): (&String, &config::Model)| (name.clone(), serve(model, &mut parts));
+        let models = config.models.iter().map(&mut served).collect();
+        let providers = config.passthrough.iter().map(&mut served).collect();
+        let edge = heartbeats(edge(config.max_request_bytes, observer), config, &names);
+        let telemetry = telemetry(&names);
+        let router = ModelRouter::named(names.clone(), models, providers);
         Self {
-            edge: Onion::new().edge(edge).telemetry(telemetry.clone()).service(ModelRouter::named(routes)),
-            models: config.models.keys().cloned().collect(),
+            edge: Onion::new().edge(edge).telemetry(telemetry.clone()).service(router),
+            names,
             keys: ClientKeys::new(&config.clients, config.identity_headers),
             circuits: parts.circuits,
             scheduler: parts.scheduler,
@@ -101,19 +102,21 @@ impl Gateway {
     /// The gateway to these providers, which serve whatever model they know.
     pub fn open_ended(providers: Vec<Candidate>, observer: Option<Arc<dyn Observer>>) -> Self {
         let mut parts = Parts::default();
+        let names = providers.iter().map(|provider| provider.provider().to_owned());
+        let names = Arc::new(ModelNames::of_providers(names));
         let services = providers.into_iter().map(|provider| {
             let name = provider.provider().to_owned();
             let family = provider.family();
             (name, family, parts.service(&config::Model::of(Candidates::new([provider]))))
         });
         let router = ModelRouter::open_ended(services, environment::provider_for);
-        let telemetry = TelemetryLayer::new();
+        let telemetry = telemetry(&names);
         Self {
             edge: Onion::new()
                 .edge(edge(config::MAX_REQUEST_BYTES, observer))
                 .telemetry(telemetry.clone())
                 .service(router),
-            models: Arc::new([]),
+            names,
             keys: ClientKeys::default(),
             circuits: parts.circuits,
             scheduler: parts.scheduler,
@@ -134,7 +137,14 @@ pub fn candidates(
         .flat_map(|(name, model)| {
             let service = parts.service(model);
             let candidates: Vec<_> = model.candidates.iter().cloned().collect();
-            candidates.into_iter().map(move |candidate| (name.clone(), candidate, service.clone()))
+            candidates.into_iter().map(move |candidate| {
+                // One that names no model is asked for what a client asks for.
+                let candidate = match candidate.model() {
+                    Some(_) => candidate,
+                    None => Arc::new((*candidate).clone().with_model(name.as_str())),
+                };
+                (name.clone(), candidate, service.clone())
+            })
         })
         .collect()
 }
@@ -165,9 +175,9 @@ type InnerOnion = Onion<
 >;
 
 /// A service for each dialect family that the model's candidates speak, with the candidates that speak it.
-fn by_family(model: &config::Model, parts: &mut Parts) -> HashMap<Family, ModelService> {
+fn serve(model: &config::Model, parts: &mut Parts) -> Served {
     let families: HashSet<Family> = model.candidates.iter().map(|candidate| candidate.family()).collect();
-    families
+    let services = families
         .into_iter()
         .map(|family| {
             let speaking = model
@@ -178,7 +188,34 @@ fn by_family(model: &config::Model, parts: &mut Parts) -> HashMap<Family, ModelS
             let model = config::Model { candidates: Candidates::new(speaking), ..model.clone() };
             (family, parts.service(&model))
         })
-        .collect()
+        .collect();
+    let forwards_name = model.candidates.iter().any(|candidate| candidate.model().is_none());
+    Served { services, forwards_name }
+}
+
+/// Tells models apart by what is configured for the names that clients ask for.
+fn telemetry(names: &Arc<ModelNames>) -> TelemetryLayer {
+    let names = names.clone();
+    TelemetryLayer::new().models_by(move |asked| names.configured(asked))
+}
+
+/// Sends signs of life to who waits for a model that is to have them, by whatever name.
+fn heartbeats(edge: EdgeLayer, config: &config::Config, names: &Arc<ModelNames>) -> EdgeLayer {
+    let every = |models: &BTreeMap<String, config::Model>| -> HashMap<String, Duration> {
+        models.iter().filter_map(|(name, model)| Some((name.clone(), model.heartbeat?))).collect()
+    };
+    let (models, providers) = (every(&config.models), every(&config.passthrough));
+    if models.is_empty() && providers.is_empty() {
+        return edge;
+    }
+    let names = names.clone();
+    edge.heartbeat_for(move |call: &Call| {
+        let every = match names.find(call.model.as_deref()?)?.route {
+            Route::Model(name) => models.get(name),
+            Route::Provider(name) => providers.get(name),
+        };
+        every.copied()
+    })
 }
 
 /// What models share.

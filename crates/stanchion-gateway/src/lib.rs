@@ -8,4 +8,5 @@ pub mod demo;
 pub mod environment;
 pub mod gateway;
 pub mod keys;
+pub mod known;
 pub mod server;

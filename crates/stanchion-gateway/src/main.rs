@@ -56,7 +56,7 @@ async fn run(serve: Serve) -> ExitCode {
             if providers.is_empty() {
                 return fail(&format!(
                     "there is nothing to serve: give --config FILE, or set one of {}",
-                    environment::VARIABLES
+                    environment::variables()
                 ));
             }
             (([127, 0, 0, 1], 8080).into(), Gateway::open_ended(providers, None))

@@ -194,7 +194,7 @@ async fn answer(mut gateway: Gateway, mut request: Request<Incoming>) -> Respons
         return own(render::local_error(dialect, StatusCode::FORBIDDEN, "permission_denied", text));
     }
     if path == "/v1/models" && request.method() == Method::GET {
-        return own(text(StatusCode::OK, "application/json", models(&gateway.models)));
+        return own(text(StatusCode::OK, "application/json", gateway.names.list().to_string()));
     }
     if path == "/status" && request.method() == Method::GET {
         return own(text(StatusCode::OK, "application/json", status(&gateway)));
@@ -224,13 +224,4 @@ fn status(gateway: &Gateway) -> String {
         "credentials": credentials,
     })
     .to_string()
-}
-
-/// The list of models, in the form of OpenAI.
-fn models(names: &[String]) -> String {
-    let data: Vec<_> = names
-        .iter()
-        .map(|name| serde_json::json!({ "id": name, "object": "model", "created": 0, "owned_by": "stanchion" }))
-        .collect();
-    serde_json::json!({ "object": "list", "data": data }).to_string()
 }

@@ -129,7 +129,11 @@ fn serve_refuses_strangers_and_nothing_to_serve() {
 
     let nothing = run(&["serve"]);
     assert_eq!(nothing.status.code(), Some(1));
-    assert!(text(&nothing.stderr).contains("set one of OPENAI_API_KEY"), "{}", text(&nothing.stderr));
+    assert!(
+        text(&nothing.stderr).contains("set one of ANTHROPIC_API_KEY, OPENAI_API_KEY"),
+        "{}",
+        text(&nothing.stderr)
+    );
 }
 
 #[test]
@@ -244,7 +248,7 @@ fn probe_tells_codes_and_no_word_of_a_provider() {
     assert_eq!(all.status.code(), Some(1));
     let told = text(&all.stdout);
     assert!(told.contains("dead: q/x: network: the provider cannot be reached ("), "{told}");
-    assert!(told.contains("m: p: authentication: the provider refuses the credential ("), "{told}");
+    assert!(told.contains("m: p/m: authentication: the provider refuses the credential ("), "{told}");
     assert!(!told.contains("sk-quoted") && !told.contains("127.0.0.1"), "{told}");
 
     let one = run(&["probe", "--config", &config, "--model", "m", "--json"]);

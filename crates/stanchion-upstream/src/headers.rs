@@ -10,6 +10,7 @@ use stanchion_core::{Candidate, Family, Secret};
 
 use crate::Unsendable;
 
+const API_KEY: HeaderName = HeaderName::from_static("api-key");
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const X_GOOG_API_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
 const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
@@ -48,10 +49,18 @@ pub(crate) fn for_provider(client: HeaderMap, candidate: &Candidate) -> Result<H
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
     if candidate.family() == Family::Anthropic {
-        headers.entry(ANTHROPIC_VERSION).or_insert(HeaderValue::from_static("2023-06-01"));
+        match candidate.api_version() {
+            Some(version) => {
+                let version = HeaderValue::from_str(version).map_err(|_| Unsendable::ApiVersion)?;
+                headers.insert(ANTHROPIC_VERSION, version);
+            }
+            None => {
+                headers.entry(ANTHROPIC_VERSION).or_insert(HeaderValue::from_static("2023-06-01"));
+            }
+        }
     }
     if let Some(credential) = candidate.credential() {
-        let (name, value) = authorization(candidate.family(), credential)?;
+        let (name, value) = authorization(candidate, credential)?;
         headers.insert(name, value);
     }
     for name in candidate.headers().keys() {
@@ -63,9 +72,11 @@ pub(crate) fn for_provider(client: HeaderMap, candidate: &Candidate) -> Result<H
     Ok(headers)
 }
 
-fn authorization(family: Family, credential: &Secret) -> Result<(HeaderName, HeaderValue), Unsendable> {
-    let (name, value) = match family {
+fn authorization(candidate: &Candidate, credential: &Secret) -> Result<(HeaderName, HeaderValue), Unsendable> {
+    let (name, value) = match candidate.family() {
         Family::Anthropic => (X_API_KEY, HeaderValue::from_str(credential.expose())),
+        // Azure, whose API with versions holds what follows "Bearer" to be a token of its directory.
+        Family::OpenAi if candidate.api_version().is_some() => (API_KEY, HeaderValue::from_str(credential.expose())),
         Family::Gemini => (X_GOOG_API_KEY, HeaderValue::from_str(credential.expose())),
         _ => (AUTHORIZATION, HeaderValue::try_from(format!("Bearer {}", credential.expose()))),
     };

@@ -47,10 +47,10 @@
 //! |---|---|
 //! | URI | [`target`]: the candidate's base URL, the path of the call's dialect, the query |
 //! | body | the client's, with the candidate's model name put in ([`replace_model`]) |
-//! | credential | OpenAI, Ollama: `authorization: Bearer`; Anthropic: `x-api-key`; Gemini: `x-goog-api-key` |
+//! | credential | OpenAI, Ollama: `authorization: Bearer`, but `api-key` for a candidate of OpenAI's family with an API version (Azure); Anthropic: `x-api-key`; Gemini: `x-goog-api-key` |
 //! | `accept-encoding` | `identity` |
 //! | `content-type` | the client's, else `application/json` |
-//! | `anthropic-version` | for Anthropic: the client's, else `2023-06-01` |
+//! | `anthropic-version` | for Anthropic: the candidate's API version, the client's, else `2023-06-01` |
 //! | headers of the candidate | as configured, over all others |
 //! | `traceparent`, `tracestate` | the attempt's span, if the [`Context`](stanchion_core::Context) has a trace; else the client's |
 //! | other headers | the client's, except as below |

@@ -24,7 +24,7 @@ pub(crate) fn for_provider(
     }
     let model = candidate.model().map(AsRef::as_ref);
     let (client, body) = request.into_parts();
-    let uri = target(call, &client.uri, candidate.base_url(), model)?;
+    let uri = target(call, &client.uri, candidate)?;
     let body = match model {
         // Gemini's model is in the path.
         Some(model) if call.dialect != Dialect::GeminiGenerateContent => Full::new(replace_model(&whole(body), model)),

@@ -21,6 +21,8 @@ pub enum Unsendable {
     },
     /// The candidate's credential holds what no header may hold, such as a line break.
     Credential,
+    /// The candidate's API version holds what no header may hold.
+    ApiVersion,
     /// There is no URI for the call.
     Target(BadTarget),
 }
@@ -41,6 +43,7 @@ impl fmt::Display for Unsendable {
                 )
             }
             Self::Credential => f.write_str("the credential is no valid header value: does it end in a line break?"),
+            Self::ApiVersion => f.write_str("the API version is no valid header value"),
             Self::Target(problem) => problem.fmt(f),
         }
     }

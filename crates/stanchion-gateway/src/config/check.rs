@@ -1,6 +1,10 @@
 //! From the file as it is written to a configuration that can be served, with all complaints at once.
 
-use std::{collections::BTreeSet, net::SocketAddr, ops::Range};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+    ops::Range,
+};
 
 use http::{HeaderName, HeaderValue};
 use serde::Deserialize;
@@ -138,7 +142,7 @@ const CONNECTION_HEADERS: [&str; 8] =
     ["host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "keep-alive"];
 
 pub(super) struct Checker<'a> {
-    places: &'a Places<'a>,
+    pub(super) places: &'a Places<'a>,
     pub(super) environment: &'a dyn Fn(&str) -> Option<String>,
     /// Providers that are there, but cannot be read.
     unread: BTreeSet<String>,
@@ -184,7 +188,8 @@ impl Checker<'_> {
                 })
             })
             .collect();
-        if file.models.is_empty() {
+        let passes_any = |provider: &file::Provider| provider.passthrough.as_ref().is_some_and(|it| *it.get_ref());
+        if file.models.is_empty() && !file.providers.values().any(|provider| passes_any(provider.get_ref())) {
             self.complaints.push(Complaint {
                 line: None,
                 variable: None,
@@ -195,6 +200,13 @@ impl Checker<'_> {
         let mut budgets = RetryBudgets::default();
         let models =
             file.models.iter().map(|(name, model)| (name.clone(), self.model(file, model, &mut budgets))).collect();
+        let mut passthrough = BTreeMap::new();
+        for (name, provider) in file.providers.iter().filter(|(_, provider)| passes_any(provider.get_ref())) {
+            let candidates = self.candidate(name, provider.get_ref(), None);
+            let model = self.with_settings(file, &file::Model::default(), candidates, &mut budgets);
+            passthrough.insert(name.clone(), model);
+        }
+        self.names(file);
         // A provider that no model uses is checked all the same.
         for (name, provider) in &file.providers {
             let used = file.models.values().any(|model| {
@@ -217,6 +229,7 @@ impl Checker<'_> {
             catalogue: self.catalogue(&file.usage).into(),
             cache: self.cache(&file.cache),
             models,
+            passthrough,
         }
     }
 
@@ -228,11 +241,13 @@ impl Checker<'_> {
                 "a model needs at least one candidate: candidates = [{ provider = \"...\", model = \"...\" }]",
             );
         }
+        let first = model.candidates.first().map(Spanned::get_ref);
         let candidates: Vec<Candidate> = model
             .candidates
             .iter()
             .filter_map(|candidate| {
-                let named = &candidate.get_ref().provider;
+                let candidate = candidate.get_ref();
+                let named = &candidate.provider;
                 let Some(provider) = file.providers.get(named.get_ref()) else {
                     if !self.unread.contains(named.get_ref()) {
                         let known: Vec<&str> = file.providers.keys().map(String::as_str).collect();
@@ -241,9 +256,21 @@ impl Checker<'_> {
                     }
                     return None;
                 };
-                self.candidate(named.get_ref(), provider.get_ref(), Some(candidate.get_ref()))
+                let own = first.map_or_else(|| candidate.clone(), |first| candidate.after(first));
+                self.candidate(named.get_ref(), provider.get_ref(), Some(&own))
             })
             .collect();
+        self.with_settings(file, model, candidates, budgets)
+    }
+
+    /// Candidates with a model's own settings over the defaults.
+    fn with_settings(
+        &mut self,
+        file: &file::File,
+        model: &file::Model,
+        candidates: impl IntoIterator<Item = Candidate>,
+        budgets: &mut RetryBudgets,
+    ) -> Model {
         let defaults = &file.defaults;
         let mut rules = DispositionRules::default();
         for class in model.fallback.on.as_ref().or(defaults.fallback.on.as_ref()).into_iter().flatten() {
@@ -256,7 +283,10 @@ impl Checker<'_> {
         let limits = self.limits(&model.timeouts, &defaults.timeouts);
         let max_event = picked(&model.stream.max_event, &defaults.stream.max_event);
         let max_event = self.size(max_event, FrameDecoder::DEFAULT_MAX_EVENT);
+        let names = |names: &[Spanned<String>]| names.iter().map(|name| name.get_ref().clone()).collect();
         Model {
+            aliases: names(&model.aliases),
+            patterns: names(&model.patterns),
             candidates: Candidates::new(candidates),
             recovery: self.recovery(model.recovery.as_ref(), defaults.recovery.as_ref()),
             retry: self.retry(&model.retry, &defaults.retry, rules),
@@ -329,6 +359,7 @@ impl Checker<'_> {
         if let Some(own) = own {
             candidate = self.parameters(candidate, own);
         }
+        candidate = self.api_version(candidate, provider, own);
         // A candidate's own header goes over its provider's.
         for (header, value) in provider.headers.iter().chain(own.into_iter().flat_map(|own| &own.headers)) {
             if CONNECTION_HEADERS.contains(&header.to_ascii_lowercase().as_str()) {

@@ -158,28 +158,41 @@ impl Checker<'_> {
     }
 
     fn credential_pool(&mut self, name: &str, provider: &file::Provider) -> Option<CredentialPool> {
-        let Some(variables) = &provider.api_keys_env else {
+        let Some(several) = provider.api_keys_env.as_ref().or(provider.api_keys.as_ref()) else {
             if let Some(credentials) = &provider.credentials {
-                self.complain(credentials.span(), "there is nothing to choose from: set api_keys_env");
+                let text = "there is nothing to choose from: set api_keys_env or api_keys";
+                self.complain(credentials.span(), text);
             }
             return None;
         };
         let single = [&provider.api_key, &provider.api_key_env, &provider.api_key_file];
         if let Some(single) = single.into_iter().flatten().next() {
-            self.complain(single.span(), "the key is given twice: keep this one or api_keys_env");
+            self.complain(single.span(), "the key is given twice: keep this one or the list of keys");
+        }
+        if let (Some(_), Some(plain)) = (&provider.api_keys_env, &provider.api_keys) {
+            self.complain(plain.span(), "the keys are given twice: keep these or api_keys_env");
         }
         let mut pool = CredentialPool::builder(name);
-        for variable in variables.get_ref() {
-            match (self.environment)(variable).filter(|value| !value.trim().is_empty()) {
-                Some(value) if http::HeaderValue::from_str(value.trim()).is_ok() => {
-                    pool = pool.credential(variable.as_str(), Secret::new(value.trim()));
+        for (index, text) in several.get_ref().iter().enumerate() {
+            // A key is known by the name of its variable, or else by its number.
+            let (id, key) = match &provider.api_keys_env {
+                Some(_) => (text.clone(), (self.environment)(text)),
+                None => ((index + 1).to_string(), Some(text.clone())),
+            };
+            let key = key.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty());
+            match key {
+                Some(key) if http::HeaderValue::from_str(&key).is_ok() => {
+                    pool = pool.credential(id, Secret::new(key));
                 }
                 Some(_) => {
-                    let text = format!("the key in {variable} has characters that no HTTP header can carry");
-                    self.complain(variables.span(), text);
+                    self.complain(several.span(), format!("the key {id} has characters that no HTTP header can carry"));
+                }
+                None if provider.api_keys_env.is_some() => {
+                    self.complain(several.span(), format!("the environment variable {id} is not set"));
+                    return None;
                 }
                 None => {
-                    self.complain(variables.span(), format!("the environment variable {variable} is not set"));
+                    self.complain(several.span(), format!("the key {id} is empty"));
                     return None;
                 }
             }
@@ -205,7 +218,7 @@ impl Checker<'_> {
                     "exhausted_for" => settings.and_then(|settings| settings.exhausted_for.as_ref()).map(Spanned::span),
                     _ => None,
                 };
-                self.complain(span.unwrap_or(variables.span()), error.to_string());
+                self.complain(span.unwrap_or(several.span()), error.to_string());
                 None
             }
         }

@@ -1,3 +1,6 @@
+mod candidates;
+mod names;
+
 use std::time::Duration;
 
 use stanchion::{
@@ -682,7 +685,13 @@ fn a_provider_may_have_several_keys() {
     .unwrap();
     let pool = config.credentials.get("p").unwrap();
     assert_eq!((pool.ids().len(), &*pool.ids()[0], pool.strategy().as_str()), (1, "PRIMARY_KEY", "fill_first"));
+    let plain = parse(&provider("api_keys = [\"sk-1\", \" sk-2 \"]")).unwrap();
+    let ids = plain.credentials.get("p").unwrap().ids();
+    assert!(ids.iter().map(|id| &**id).eq(["1", "2"]));
     for (lines, complaint) in [
+        ("api_keys = [\"sk-1\", \"\"]", "api_keys: the key 2 is empty"),
+        ("api_keys = [\"sk-1\"]\napi_keys_env = [\"PRIMARY_KEY\"]", "the keys are given twice"),
+        ("api_keys = [\"sk-1\"]\napi_key = \"sk\"", "the key is given twice"),
         ("api_keys_env = [\"NO_SUCH_KEY\"]", "the environment variable NO_SUCH_KEY is not set"),
         ("api_keys_env = [\"PRIMARY_KEY\"]\napi_key = \"sk\"", "the key is given twice"),
         ("credentials = { cooldown = \"30s\" }", "there is nothing to choose from: set api_keys_env"),

@@ -2,34 +2,62 @@ use std::{
     collections::HashMap,
     fmt,
     future::Future,
-    pin::Pin,
+    pin::{Pin, pin},
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
 };
 
 use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
-use stanchion::core::{Call, Failure, FailureKind, Family};
+use hyper::body::Body as _;
+use stanchion::{
+    core::{Call, Failure, FailureKind, Family},
+    wire::request::replace_model,
+};
 use tower_service::Service;
 
-use super::ModelService;
+use super::{
+    ModelService,
+    names::{ModelNames, Route},
+};
+use crate::environment::NoProvider;
 
 /// Chooses the model's service by the name in the request.
 #[derive(Clone)]
 pub struct ModelRouter(Arc<Routes>);
 
-type Choose = for<'a> fn(&'a [(String, Family)], Family, &str) -> Option<&'a str>;
+/// Chooses a provider that speaks the dialect for a model: its name, and what it calls the model.
+type Choose = for<'a> fn(&'a [(String, Family)], Family, &'a str) -> Result<(&'a str, &'a str), NoProvider>;
 
 enum Routes {
-    Named(HashMap<String, HashMap<Family, ModelService>>),
+    Named { names: Arc<ModelNames>, models: HashMap<String, Served>, providers: HashMap<String, Served> },
     OpenEnded { providers: Vec<(String, Family)>, services: HashMap<String, ModelService>, choose: Choose },
 }
 
+/// What serves a model, or a provider's models.
+pub(super) struct Served {
+    /// By the dialects that are spoken.
+    pub(super) services: HashMap<Family, ModelService>,
+    /// Whether any candidate is asked for what the client asks for.
+    pub(super) forwards_name: bool,
+}
+
+/// Where a request goes.
+struct Chosen {
+    service: ModelService,
+    /// Another name for the model than the client's; and whether the body needs it.
+    renamed: Option<(Arc<str>, bool)>,
+}
+
 impl ModelRouter {
-    /// Models that are configured by name.
-    pub(super) fn named(routes: HashMap<String, HashMap<Family, ModelService>>) -> Self {
-        Self(Arc::new(Routes::Named(routes)))
+    /// Models and providers that are configured.
+    pub(super) fn named(
+        names: Arc<ModelNames>,
+        models: HashMap<String, Served>,
+        providers: HashMap<String, Served>,
+    ) -> Self {
+        Self(Arc::new(Routes::Named { names, models, providers }))
     }
 
     /// Providers that serve whatever they know.
@@ -45,22 +73,25 @@ impl ModelRouter {
         Self(Arc::new(Routes::OpenEnded { providers, services: by_name, choose }))
     }
 
-    fn route(&self, call: &Call) -> Result<ModelService, Failure> {
+    fn route(&self, call: &Call) -> Result<Chosen, Failure> {
         let family = call.dialect.family();
         let Some(model) = call.model.as_deref() else {
             return Err(invalid("the request names no model"));
         };
+        let renamed = |asks_for: &str, in_body| (asks_for != model).then(|| (asks_for.into(), in_body));
         match &*self.0 {
-            Routes::Named(models) => {
-                let Some(services) = models.get(model) else {
-                    let mut known: Vec<&str> = models.keys().map(String::as_str).collect();
-                    known.sort_unstable();
-                    known.truncate(20);
-                    let text = format!("no model of this name is configured here; there are: {}", known.join(", "));
-                    return Err(Failure::new(FailureKind::NotFound).with_code("model_not_found").with_message(text));
+            Routes::Named { names, models, providers } => {
+                let Some(found) = names.find(model) else {
+                    let text = format!("no model of this name is configured here; there are: {}", names.told());
+                    return Err(not_found(&text));
                 };
-                services.get(&family).cloned().ok_or_else(|| {
-                    let mut spoken: Vec<&str> = services.keys().map(|family| family.as_str()).collect();
+                let served = match found.route {
+                    Route::Model(name) => models.get(name),
+                    Route::Provider(name) => providers.get(name),
+                };
+                let served = served.ok_or_else(|| Failure::new(FailureKind::Misconfigured))?;
+                let service = served.services.get(&family).cloned().ok_or_else(|| {
+                    let mut spoken: Vec<&str> = served.services.keys().map(|family| family.as_str()).collect();
                     spoken.sort_unstable();
                     let text = format!(
                         "the candidates of this model speak {}, and the request is in the dialect {}: ask at the path of that dialect, or for another model",
@@ -68,21 +99,51 @@ impl ModelRouter {
                         call.dialect
                     );
                     invalid(&text).with_code("dialect_mismatch")
-                })
+                })?;
+                Ok(Chosen { service, renamed: renamed(found.asks_for, served.forwards_name) })
             }
-            Routes::OpenEnded { providers, services, choose } => {
-                choose(providers, family, model).map(|name| services[name].clone()).ok_or_else(|| {
-                    let spoken: Vec<&str> = providers.iter().map(|(name, _)| name.as_str()).collect();
-                    let text = format!(
-                        "no provider at hand speaks the dialect {}; keys are set for: {}",
-                        call.dialect,
-                        spoken.join(", ")
-                    );
-                    invalid(&text).with_code("dialect_mismatch")
-                })
-            }
+            Routes::OpenEnded { providers, services, choose } => match choose(providers, family, model) {
+                Ok((name, asks_for)) => {
+                    Ok(Chosen { service: services[name].clone(), renamed: renamed(asks_for, true) })
+                }
+                Err(problem) => Err(nobody(problem, call, providers)),
+            },
         }
     }
+}
+
+/// Nobody is asked: why, and whom there is.
+fn nobody(problem: NoProvider, call: &Call, providers: &[(String, Family)]) -> Failure {
+    let known: Vec<String> = providers.iter().map(|(name, family)| format!("{name} ({family})")).collect();
+    let known = known.join(", ");
+    match problem {
+        NoProvider::Dialect => {
+            let text = format!("no provider at hand speaks the dialect {}; keys are set for: {known}", call.dialect);
+            invalid(&text).with_code("dialect_mismatch")
+        }
+        NoProvider::SpeaksAnother(other) => {
+            let text = format!(
+                "this is a model of {}, which speaks {}, and the request is in the dialect {}: ask at the path of that dialect",
+                other.name, other.family, call.dialect
+            );
+            invalid(&text).with_code("dialect_mismatch")
+        }
+        NoProvider::NoKey(other) => {
+            let text = format!(
+                "this is a model of {}, whose key is not set ({}); set it, or say which provider is meant, as provider/model; keys are set for: {known}",
+                other.name,
+                other.keys.join(" or "),
+            );
+            not_found(&text)
+        }
+        NoProvider::Unclear => not_found(&format!(
+            "it is not known whose model this is: say which provider is meant, as provider/model; keys are set for: {known}"
+        )),
+    }
+}
+
+fn not_found(text: &str) -> Failure {
+    Failure::new(FailureKind::NotFound).with_code("model_not_found").with_message(text)
 }
 
 fn invalid(text: &str) -> Failure {
@@ -106,16 +167,37 @@ impl Service<Request<Full<Bytes>>> for ModelRouter {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<Full<Bytes>>) -> RouterFuture {
-        let service = match request.extensions().get::<Call>() {
+    fn call(&mut self, mut request: Request<Full<Bytes>>) -> RouterFuture {
+        let chosen = match request.extensions().get::<Call>() {
             Some(call) => self.route(call),
             None => Err(Failure::new(FailureKind::Misconfigured)),
         };
-        RouterFuture(match service {
-            Ok(service) => Routed::Service { service, request: Some(request) },
+        RouterFuture(match chosen {
+            Ok(Chosen { service, renamed }) => {
+                if let Some((name, in_body)) = renamed {
+                    request = rename(request, name, in_body);
+                }
+                Routed::Service { service, request: Some(request) }
+            }
             Err(failure) => Routed::Refused(Some(failure)),
         })
     }
+}
+
+/// The request as if the client had asked for the model by another name.
+fn rename(mut request: Request<Full<Bytes>>, name: Arc<str>, in_body: bool) -> Request<Full<Bytes>> {
+    if in_body {
+        let whole = match pin!(request.body_mut()).poll_frame(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
+            // A body that is all there is ready.
+            _ => Bytes::new(),
+        };
+        *request.body_mut() = Full::new(replace_model(&whole, &name));
+    }
+    if let Some(call) = request.extensions_mut().get_mut::<Call>() {
+        call.model = Some(name);
+    }
+    request
 }
 
 /// The future of [`ModelRouter`]. The model's own future is boxed here, once: what it holds is far larger than all that is around it.

@@ -60,6 +60,37 @@ async fn each_family_has_its_uri_and_its_credential() {
 }
 
 #[tokio::test]
+async fn an_api_version_goes_where_the_family_wants_it() {
+    let at = async |dialect: Dialect, base: &str, version: &str| {
+        let candidate = candidate(dialect.family(), base).with_api_version(version);
+        let mut request = request(dialect, candidate);
+        request.headers_mut().insert("anthropic-version", HeaderValue::from_static("client"));
+        let (mut parts, _) = sent(request).await.unwrap();
+        parts.headers.remove("accept-encoding");
+        parts.headers.remove("content-type");
+        (parts.uri.to_string(), lines(&parts.headers))
+    };
+    assert_eq!(
+        at(Dialect::OpenAiChat, "https://h/dep", "2026-01-01").await,
+        (
+            "https://h/dep/chat/completions?api-version=2026-01-01&beta=true".into(),
+            vec!["anthropic-version: client".to_owned(), "api-key: sk-ours".to_owned()]
+        )
+    );
+    assert_eq!(
+        at(Dialect::AnthropicMessages, "https://h", "2026-01-01").await,
+        (
+            "https://h/v1/messages?beta=true".into(),
+            vec!["anthropic-version: 2026-01-01".to_owned(), "x-api-key: sk-ours".to_owned()]
+        )
+    );
+    assert_eq!(
+        at(Dialect::GeminiGenerateContent, "https://h", "v1").await.0,
+        "https://h/v1/models/ours:streamGenerateContent?beta=true"
+    );
+}
+
+#[tokio::test]
 async fn without_a_model_or_a_credential_none_is_sent() {
     let bare = Candidate::new("primary", Family::OpenAi, "https://h/v1");
     let (parts, body) = sent(request(Dialect::OpenAiChat, bare)).await.unwrap();

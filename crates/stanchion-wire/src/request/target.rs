@@ -3,7 +3,7 @@ use std::{error::Error, fmt};
 use bytes::Bytes;
 use http::Uri;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-use stanchion_core::{Call, Dialect};
+use stanchion_core::{Call, Candidate, Dialect, Family};
 
 /// What of a path segment is escaped: everything but RFC 3986's unreserved characters.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -11,6 +11,9 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 /// Query keys that carry a client's credential.
 const CREDENTIALS: [&str; 7] =
     ["key", "api_key", "api-key", "apikey", "access_token", "oauth_token", "subscription-key"];
+
+/// The query key of Azure's versions.
+const API_VERSION: &str = "api-version";
 
 /// Why there is no URI for a call. `Display` names the problem and never quotes the URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,20 +48,21 @@ impl Error for BadTarget {}
 /// The provider's URI for a call: the candidate's base URL, the path of the call's dialect, and the query.
 ///
 /// `client` is the client's own URI. Of it counts the query, and for Ollama whether it ends in `/api/generate`; the
-/// rest follows from the call. `model` is the candidate's; without one, the client's own is asked for.
+/// rest follows from the call. Without a model of the candidate's, the client's own is asked for.
 ///
 /// | family | base URL, as the provider's client library takes it | what is put behind it |
 /// |---|---|---|
 /// | OpenAI | `https://api.openai.com/v1` | `/chat/completions`, `/responses`, `/embeddings` |
 /// | Anthropic | `https://api.anthropic.com`; a trailing `/v1` is tolerated | `/v1/messages` |
-/// | Gemini | `https://generativelanguage.googleapis.com` | `/v1beta/models/{model}:generateContent`, or `:stream…` |
+/// | Gemini | `https://generativelanguage.googleapis.com` | `/v1beta/models/{model}:generateContent`, or `:stream…`; the candidate's API version in place of `v1beta` |
 /// | Gemini | one that ends in a version or `/publishers/google` (Vertex) | `/models/{model}:…` |
 /// | Ollama | `http://localhost:11434` | `/api/chat`, `/api/generate` |
 ///
-/// Trailing slashes of the base URL do not count. Its own query (Azure's `api-version`) comes first and wins over the
-/// client's; the rest of the client's query is kept as it is, except for credentials (`key`, `api_key`, `access_token`
-/// and their like).
-pub fn target(call: &Call, client: &Uri, base_url: &str, model: Option<&str>) -> Result<Uri, BadTarget> {
+/// Trailing slashes of the base URL do not count. An API version of a candidate that speaks OpenAI's comes first in the
+/// query, as `api-version` (Azure). Then comes the base URL's own query, and then the client's; of equal keys the first
+/// counts, and of the client's credentials (`key`, `api_key`, `access_token` and their like) are left out.
+pub fn target(call: &Call, client: &Uri, candidate: &Candidate) -> Result<Uri, BadTarget> {
+    let base_url = candidate.base_url();
     let base = base_url.trim();
     let base = base.split_once('#').map_or(base, |(base, _)| base);
     let (base, own_query) = base.split_once('?').unwrap_or((base, ""));
@@ -74,9 +78,10 @@ pub fn target(call: &Call, client: &Uri, base_url: &str, model: Option<&str>) ->
         Dialect::AnthropicMessages if path.ends_with("/v1") => uri.push_str("/messages"),
         Dialect::AnthropicMessages => uri.push_str("/v1/messages"),
         Dialect::GeminiGenerateContent => {
-            let model = model.or(call.model.as_deref()).ok_or(BadTarget::NoModel)?;
+            let model = candidate.model().or(call.model.as_ref()).ok_or(BadTarget::NoModel)?;
             if !["/v1", "/v1beta", "/v1alpha", "/publishers/google"].iter().any(|end| path.ends_with(end)) {
-                uri.push_str("/v1beta");
+                uri.push('/');
+                uri.extend(utf8_percent_encode(candidate.api_version().unwrap_or("v1beta"), SEGMENT));
             }
             uri.push_str("/models/");
             uri.extend(utf8_percent_encode(model.strip_prefix("models/").unwrap_or(model), SEGMENT));
@@ -86,7 +91,10 @@ pub fn target(call: &Call, client: &Uri, base_url: &str, model: Option<&str>) ->
         Dialect::Ollama => uri.push_str("/api/chat"),
         other => return Err(BadTarget::Dialect(other)),
     }
-    push_query(&mut uri, own_query, client.query().unwrap_or_default());
+    let version = candidate.api_version().filter(|_| call.dialect.family() == Family::OpenAi);
+    let version =
+        version.map_or(String::new(), |version| format!("{API_VERSION}={}", utf8_percent_encode(version, SEGMENT)));
+    push_query(&mut uri, &version, own_query, client.query().unwrap_or_default());
     Uri::from_maybe_shared(Bytes::from(uri)).map_err(|_| BadTarget::Invalid)
 }
 
@@ -106,11 +114,11 @@ fn base_path(base: &str) -> Result<&str, BadTarget> {
     Ok(path)
 }
 
-fn push_query(uri: &mut String, own: &str, client: &str) {
-    let kept =
-        pairs(client).filter(|pair| !is_credential(key(pair)) && !pairs(own).any(|other| key(other) == key(pair)));
+fn push_query(uri: &mut String, version: &str, own: &str, client: &str) {
+    let own = || pairs(version).chain(pairs(own).filter(|pair| version.is_empty() || key(pair) != API_VERSION));
+    let kept = pairs(client).filter(|pair| !is_credential(key(pair)) && !own().any(|other| key(other) == key(pair)));
     let mut separator = '?';
-    for pair in pairs(own).chain(kept) {
+    for pair in own().chain(kept) {
         uri.push(separator);
         uri.push_str(pair);
         separator = '&';
@@ -135,8 +143,12 @@ mod tests {
     use super::*;
 
     fn at(dialect: Dialect, client: &str, base: &str) -> String {
+        to(dialect, client, &Candidate::new("p", dialect.family(), base).with_model("m"))
+    }
+
+    fn to(dialect: Dialect, client: &str, candidate: &Candidate) -> String {
         let call = Call::new(dialect, true).with_model("asked");
-        target(&call, &client.parse().unwrap(), base, Some("m")).unwrap().to_string()
+        target(&call, &client.parse().unwrap(), candidate).unwrap().to_string()
     }
 
     #[test]
@@ -204,13 +216,45 @@ mod tests {
     }
 
     #[test]
+    fn an_api_version_goes_where_the_family_wants_it() {
+        use Dialect::{AnthropicMessages, GeminiGenerateContent, Ollama, OpenAiChat};
+        for (dialect, client, base, version, expected) in [
+            (
+                OpenAiChat,
+                "/",
+                "https://azure/dep",
+                "2026-01-01",
+                "https://azure/dep/chat/completions?api-version=2026-01-01",
+            ),
+            (
+                OpenAiChat,
+                "/?api-version=theirs&x=1",
+                "https://azure/dep?api-version=old&y=2",
+                "2026&z",
+                "https://azure/dep/chat/completions?api-version=2026%26z&y=2&x=1",
+            ),
+            (GeminiGenerateContent, "/", "http://h", "v1", "http://h/v1/models/m:streamGenerateContent"),
+            (GeminiGenerateContent, "/", "http://h/v1alpha", "v1", "http://h/v1alpha/models/m:streamGenerateContent"),
+            (AnthropicMessages, "/", "http://h", "2024-01-01", "http://h/v1/messages"),
+            (Ollama, "/api/chat", "http://h", "1", "http://h/api/chat"),
+        ] {
+            let candidate = Candidate::new("p", dialect.family(), base).with_model("m").with_api_version(version);
+            assert_eq!(to(dialect, client, &candidate), expected);
+        }
+    }
+
+    #[test]
     fn gemini_takes_the_candidates_model_before_the_clients() {
         let call = Call::new(Dialect::GeminiGenerateContent, false).with_model("asked/x y");
-        let to = |model| target(&call, &Uri::from_static("/"), "http://h", model).unwrap().to_string();
-        assert_eq!(to(Some("models/gemini-2.5_a~b")), "http://h/v1beta/models/gemini-2.5_a~b:generateContent");
-        assert_eq!(to(None), "http://h/v1beta/models/asked%2Fx%20y:generateContent");
+        let plain = Candidate::new("p", Family::Gemini, "http://h");
+        let to = |candidate: &Candidate| target(&call, &Uri::from_static("/"), candidate).unwrap().to_string();
+        assert_eq!(
+            to(&plain.clone().with_model("models/gemini-2.5_a~b")),
+            "http://h/v1beta/models/gemini-2.5_a~b:generateContent"
+        );
+        assert_eq!(to(&plain), "http://h/v1beta/models/asked%2Fx%20y:generateContent");
         let nameless = Call::new(Dialect::GeminiGenerateContent, false);
-        assert_eq!(target(&nameless, &Uri::from_static("/"), "http://h", None), Err(BadTarget::NoModel));
+        assert_eq!(target(&nameless, &Uri::from_static("/"), &plain), Err(BadTarget::NoModel));
     }
 
     #[test]
@@ -224,7 +268,7 @@ mod tests {
             ("https://user:hunter2@h/v1", BadTarget::UserInfo),
             ("https://h/hunter2 x", BadTarget::Invalid),
         ] {
-            let told = target(&call, &Uri::from_static("/"), base, None).unwrap_err();
+            let told = target(&call, &Uri::from_static("/"), &Candidate::new("p", Family::OpenAi, base)).unwrap_err();
             assert_eq!(told, problem, "{base}");
             assert!(!told.to_string().contains("hunter2"));
         }

@@ -9,13 +9,20 @@ use super::{
 };
 
 /// What clients ask for: who answers, and how.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(transform = in_order::<Self>)]
 pub(in super::super) struct Model {
     /// in order of preference: each with a `provider`, and a `model` where it is not what the client asks for
     #[schemars(extend("x-range" = "at least one"))]
     pub(in super::super) candidates: Vec<Spanned<Candidate>>,
+    /// further names; a candidate without a `model` is then asked for this model's own name
+    #[serde(default)]
+    pub(in super::super) aliases: Vec<Spanned<String>>,
+    /// patterns of further names, in which `*` stands for any characters; a candidate without a `model` is then asked for what the client
+    /// asked for
+    #[serde(default, rename = "match")]
+    pub(in super::super) patterns: Vec<Spanned<String>>,
     /// what a request of this model counts in the rotation of owners
     #[schemars(range(min = 1, max = 100), extend("default" = 1))]
     pub(in super::super) cost: Option<Spanned<u8>>,
@@ -56,7 +63,7 @@ pub(in super::super) struct Model {
 }
 
 /// One way to serve a model.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(transform = in_order::<Self>)]
 pub(in super::super) struct Candidate {
@@ -78,6 +85,12 @@ pub(in super::super) struct Candidate {
     /// set on this candidate's requests, over its provider's
     #[serde(default)]
     pub(in super::super) headers: BTreeMap<String, Spanned<String>>,
+    /// over its provider's
+    pub(in super::super) api_version: Option<Spanned<String>>,
+    /// whether it has of the model's first candidate what it does not set: the `temperature`; the `tier`, if both are of the same provider; and
+    /// `max_output_tokens`, `api_version` and `headers`, if they are and it sets none of these three nor a temperature
+    #[schemars(extend("default" = true))]
+    pub(in super::super) inherit: Option<bool>,
 }
 
 /// The tables of `[defaults]`; those of a model override them key by key.

@@ -29,11 +29,21 @@ pub(in super::super) struct Provider {
     pub(in super::super) api_key: Option<Spanned<String>>,
     /// the variables of several keys, of which `credentials` chooses
     pub(in super::super) api_keys_env: Option<Spanned<Vec<String>>>,
+    /// several keys
+    #[schemars(extend("writeOnly" = true))]
+    pub(in super::super) api_keys: Option<Spanned<Vec<String>>>,
     /// How one of several keys is chosen.
     pub(in super::super) credentials: Option<Spanned<ProviderCredentials>>,
     /// set on every request, over the client's own
     #[serde(default)]
     pub(in super::super) headers: BTreeMap<String, Spanned<String>>,
+    /// the version of the provider's API: Anthropic's `anthropic-version`, Gemini's in the path (`v1beta`), and for `openai` the query
+    /// `api-version`, as Azure has it, to whom the key then goes as `api-key`. Not for `ollama`
+    #[schemars(extend("x-default" = "the dialect's own"))]
+    pub(in super::super) api_version: Option<Spanned<String>>,
+    /// whether clients may ask for any model of this provider, as `provider/model`: see [names](#names)
+    #[schemars(extend("default" = false))]
+    pub(in super::super) passthrough: Option<Spanned<bool>>,
     /// a 400 or 422 with an empty body is answered by sending the request once more without `max_tokens`, `max_completion_tokens` and
     /// `max_output_tokens`. Leave it off where an empty 400 means that the prompt is too long (Cerebras). Not for `anthropic`, where a
     /// limit has to be there
@@ -44,7 +54,7 @@ pub(in super::super) struct Provider {
     pub(in super::super) admission: CandidateAdmission,
 }
 
-/// How one of the keys in `api_keys_env` is chosen.
+/// How one of the keys in `api_keys_env` or `api_keys` is chosen.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Credentials", transform = in_order::<Self>)]
