@@ -71,6 +71,10 @@ pub struct Serve {
     /// Where clients connect, over the configuration's own [default: 127.0.0.1:8080]
     #[arg(long, value_name = "IP:PORT")]
     pub listen: Option<SocketAddr>,
+    /// Serve the status page and an operator's actions there, over the configuration's own `[admin]`. Beyond loopback only with a key
+    /// from the configuration.
+    #[arg(long, value_name = "IP:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:9090")]
+    pub admin: Option<SocketAddr>,
     /// Serve beyond loopback although no client key is configured: whoever reaches the address can spend your providers' money.
     #[arg(long)]
     pub open: bool,

@@ -17,6 +17,7 @@
 //! max_retries = 2
 //! ```
 
+mod admin;
 mod candidates;
 mod check;
 mod file;
@@ -47,6 +48,8 @@ use stanchion::{
     wire::frame::FrameDecoder,
 };
 
+use crate::admin::AdminSettings;
+
 pub use self::{
     overrides::{Overrides, PREFIX},
     page::page,
@@ -58,6 +61,8 @@ pub use self::{
 pub struct Config {
     /// Where clients connect.
     pub listen: SocketAddr,
+    /// Where operators look and act, if anywhere.
+    pub admin: Option<AdminSettings>,
     /// The largest request body, in bytes.
     pub max_request_bytes: usize,
     /// Whether clients are believed what they say of themselves.

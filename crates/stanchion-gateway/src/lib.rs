@@ -2,6 +2,7 @@
 //!
 //! Everything that a request meets is a layer of the [`stanchion`] crate; here they are configured, stacked once for each model, and served.
 
+pub mod admin;
 pub mod cli;
 pub mod config;
 pub mod demo;

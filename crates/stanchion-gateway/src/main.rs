@@ -1,10 +1,15 @@
 //! The binary `stanchion`.
 
-use std::{io::Write, process::ExitCode, time::Duration};
+use std::{io::Write, process::ExitCode, sync::Arc, time::Duration};
 
 use clap::Parser;
-use stanchion::probe::Probe;
+use stanchion::{
+    core::Candidates,
+    probe::Probe,
+    telemetry::{Live, Metrics, Sink},
+};
 use stanchion_gateway::{
+    admin::{Admin, AdminSettings, Board, Drains},
     cli::{Cli, Command, Serve},
     config::{self, Config, Overrides},
     demo, environment,
@@ -42,13 +47,19 @@ fn main() -> ExitCode {
 }
 
 async fn run(serve: Serve) -> ExitCode {
-    let (listen, gateway) = match &serve.config {
+    let drains = Drains::default();
+    let configured = |mut config: Config| {
+        drains.put_into(&mut config);
+        let gateway = Gateway::new(&config, None);
+        (config.listen, config.admin.clone(), Board::new(&config, &gateway), gateway)
+    };
+    let (listen, admin, board, gateway) = match &serve.config {
         Some(path) => match Config::load(path) {
-            Ok(config) => (config.listen, Gateway::new(&config, None)),
+            Ok(config) => configured(config),
             Err(error) => return fail(&error.to_string()),
         },
         None if !Overrides::of_process().is_empty() => match Config::from_environment() {
-            Ok(config) => (config.listen, Gateway::new(&config, None)),
+            Ok(config) => configured(config),
             Err(error) => return fail(&error.to_string()),
         },
         None => {
@@ -59,7 +70,27 @@ async fn run(serve: Serve) -> ExitCode {
                     environment::variables()
                 ));
             }
-            (([127, 0, 0, 1], 8080).into(), Gateway::open_ended(providers, None))
+            let providers: Vec<_> =
+                drains.give(&Candidates::new(providers)).iter().map(|own| (**own).clone()).collect();
+            let gateway = Gateway::open_ended(providers.clone(), None);
+            (([127, 0, 0, 1], 8080).into(), None, Board::open_ended(&providers, &gateway), gateway)
+        }
+    };
+    let admin = match (serve.admin, admin) {
+        (Some(listen), admin) => Some(AdminSettings { listen, key: admin.and_then(|admin| admin.key) }),
+        (None, admin) => admin,
+    };
+    let (gateway, admin) = match admin {
+        None => (gateway, None),
+        Some(settings) => {
+            let (live, metrics) = (Live::default(), Metrics::new());
+            let sinks: [Arc<dyn Sink>; 2] = [Arc::new(live.clone()), Arc::new(metrics.clone())];
+            let gateway = gateway.with_sinks(sinks);
+            gateway.measure(&metrics);
+            match Admin::bind(settings, board, live, metrics).await {
+                Ok(admin) => (gateway, Some(admin)),
+                Err(error) => return fail(&error.to_string()),
+            }
         }
     };
     let server = match Server::bind(serve.listen.unwrap_or(listen), gateway, serve.open).await {
@@ -70,7 +101,26 @@ async fn run(serve: Serve) -> ExitCode {
         Ok(address) => tracing::info!("listening on http://{address}"),
         Err(error) => return fail(&format!("the address cannot be told: {error}")),
     }
-    server.serve(told_to_end()).await;
+    let Some(admin) = admin else {
+        server.serve(told_to_end()).await;
+        return ExitCode::SUCCESS;
+    };
+    match admin.address() {
+        Ok(address) => tracing::info!("admin listener on http://{address}"),
+        Err(error) => return fail(&format!("the address of the admin listener cannot be told: {error}")),
+    }
+    let handle = admin.handle();
+    let (over, is_over) = tokio::sync::oneshot::channel::<()>();
+    // Operators can watch to the end.
+    let admin = tokio::spawn(admin.serve(async { drop(is_over.await) }));
+    server
+        .serve(async {
+            told_to_end().await;
+            handle.draining();
+        })
+        .await;
+    drop(over);
+    let _ = admin.await;
     ExitCode::SUCCESS
 }
 

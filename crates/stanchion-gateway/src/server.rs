@@ -153,7 +153,7 @@ fn serve_connection(stream: TcpStream, gateway: Gateway, graceful: &GracefulShut
 }
 
 /// Ends a connection whose client is gone without a word, or takes nothing of what is sent: its stream would hold the provider for ever.
-fn bound_silence(stream: &TcpStream) -> io::Result<()> {
+pub(crate) fn bound_silence(stream: &TcpStream) -> io::Result<()> {
     let socket = socket2::SockRef::from(stream);
     socket.set_tcp_keepalive(
         &socket2::TcpKeepalive::new().with_time(Duration::from_secs(60)).with_interval(Duration::from_secs(15)),
@@ -196,9 +196,6 @@ async fn answer(mut gateway: Gateway, mut request: Request<Incoming>) -> Respons
     if path == "/v1/models" && request.method() == Method::GET {
         return own(text(StatusCode::OK, "application/json", gateway.names.list().to_string()));
     }
-    if path == "/status" && request.method() == Method::GET {
-        return own(text(StatusCode::OK, "application/json", status(&gateway)));
-    }
     identity.apply(request.headers_mut());
     let Ok(response) = gateway.edge.call(request).await;
     response.map(Either::Left)
@@ -213,15 +210,4 @@ fn text(status: StatusCode, content_type: &'static str, body: String) -> Respons
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, http::HeaderValue::from_static(content_type));
     response
-}
-
-/// What an operator wants to see at a glance: the circuits and queues, by the names of their candidates, and the keys by theirs.
-fn status(gateway: &Gateway) -> String {
-    let (admission, credentials) = (gateway.scheduler.status(), gateway.credentials.status());
-    serde_json::json!({
-        "circuits": gateway.circuits.status(),
-        "admission": admission,
-        "credentials": credentials,
-    })
-    .to_string()
 }

@@ -3,7 +3,7 @@
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
-    process::{Child, Command, Output, Stdio},
+    process::{Child, ChildStderr, Command, Output, Stdio},
 };
 
 fn stanchion() -> Command {
@@ -32,25 +32,24 @@ const MODEL: &str = "[providers.p]\ndialect = \"openai\"\nbase_url = \"http://12
 struct Serving {
     child: Child,
     address: String,
+    log: BufReader<ChildStderr>,
 }
 
 impl Serving {
     fn start(config: &str) -> Self {
         let mut child = stanchion().args(["serve", "--config", config]).stderr(Stdio::piped()).spawn().unwrap();
         let mut log = BufReader::new(child.stderr.take().unwrap());
-        let mut line = String::new();
-        log.read_line(&mut line).unwrap();
-        let address = line.trim().rsplit("http://").next().unwrap().to_owned();
-        assert!(address.starts_with("127.0.0.1:"), "{line}");
-        Self { child, address }
+        let address = told_address(&mut log);
+        Self { child, address, log }
+    }
+
+    /// Where its admin listener is, which it tells next.
+    fn admin(&mut self) -> String {
+        told_address(&mut self.log)
     }
 
     fn ask(&self, request: &str) -> String {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut reply = String::new();
-        stream.read_to_string(&mut reply).unwrap();
-        reply
+        ask(&self.address, request)
     }
 
     fn post(&self, path: &str, headers: &str, body: &str) -> String {
@@ -59,6 +58,22 @@ impl Serving {
             body.len()
         ))
     }
+}
+
+fn told_address(log: &mut BufReader<ChildStderr>) -> String {
+    let mut line = String::new();
+    log.read_line(&mut line).unwrap();
+    let address = line.trim().rsplit("http://").next().unwrap().to_owned();
+    assert!(address.starts_with("127.0.0.1:"), "{line}");
+    address
+}
+
+fn ask(address: &str, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    reply
 }
 
 impl Drop for Serving {
@@ -197,26 +212,38 @@ fn the_demo_comes_out_right() {
 }
 
 #[test]
-fn the_status_lists_circuits_by_the_names_of_their_candidates() {
+fn the_admin_listener_shows_circuits_by_the_names_of_their_candidates() {
     // Nobody listens at the provider's port, so that each call is a failure sample.
     let retries = "[defaults.retry]\nmax_retries = 0\n[defaults.circuit]\nmin_samples = 2\nopen = \"60s\"\n";
-    let config = format!("[server]\nlisten = \"127.0.0.1:0\"\n[clients.me]\nkey = \"k1\"\n{MODEL}{retries}");
-    let gateway = Serving::start(&file("status", &config));
-    let status =
-        |headers: &str| gateway.ask(&format!("GET /status HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}\r\n"));
+    let listen = "listen = \"127.0.0.1:0\"";
+    let config = format!("[server]\n{listen}\n[admin]\n{listen}\n[clients.me]\nkey = \"k1\"\n{MODEL}{retries}");
+    let mut gateway = Serving::start(&file("status", &config));
+    let admin = gateway.admin();
+    let status = || ask(&admin, &format!("GET /status HTTP/1.1\r\nhost: {admin}\r\nconnection: close\r\n\r\n"));
     let key = "authorization: Bearer k1\r\n";
-    assert!(status("").starts_with("HTTP/1.1 401"));
-    assert!(status(key).contains(r#""circuits":[]"#), "{}", status(key));
+    assert!(status().contains(r#""state":"closed""#), "{}", status());
     for _ in 0..2 {
         let failed = gateway.post("/v1/chat/completions", key, r#"{"model":"m"}"#);
         assert!(failed.starts_with("HTTP/1.1 5"), "{failed}");
     }
-    let open = status(key);
+    let open = status();
     assert!(open.contains(r#""state":"open""#) && open.contains(r#""failure_count":2"#), "{open}");
-    assert!(open.contains(r#""candidate":"p"#) && open.contains("next_probe_ms"), "{open}");
+    assert!(open.contains(r#""name":"p"#) && open.contains("next_probe_ms"), "{open}");
     let turned_away = gateway.post("/v1/chat/completions", key, r#"{"model":"m"}"#);
     assert!(turned_away.starts_with("HTTP/1.1 503") && turned_away.contains("circuit_open"), "{turned_away}");
     assert!(turned_away.contains("retry-after: "), "{turned_away}");
+    // Clients have no business there.
+    let elsewhere =
+        gateway.ask("GET /status HTTP/1.1\r\nhost: x\r\nconnection: close\r\nauthorization: Bearer k1\r\n\r\n");
+    assert!(elsewhere.starts_with("HTTP/1.1 404"), "{elsewhere}");
+}
+
+#[test]
+fn the_admin_listener_is_not_opened_to_strangers() {
+    let config = format!("[server]\nlisten = \"127.0.0.1:0\"\n{MODEL}");
+    let refused = run(&["serve", "--config", &file("strangers", &config), "--admin", "0.0.0.0:0"]);
+    let told = text(&refused.stderr);
+    assert!(!refused.status.success() && told.contains("admin.key_env"), "{told}");
 }
 
 #[test]

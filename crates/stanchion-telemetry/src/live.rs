@@ -19,7 +19,7 @@ use tokio::{sync::broadcast, time::Instant};
 
 use self::chart::Charts;
 pub use self::{
-    chart::{Chart, ChartSecond},
+    chart::{Chart, ChartSecond, Curve, Curves},
     told::{LiveEvent, LiveTold, Subscription},
 };
 use crate::{InFlight, RequestBegan, RequestId, RequestPhase, RequestRecord, Sink, Standing, record};
@@ -111,10 +111,7 @@ impl Live {
 
     /// Everything, as it stands now. Requests come in the order of their age, the oldest first.
     pub fn snapshot(&self) -> LiveSnapshot {
-        let requests: Vec<_> = self.requests().values().cloned().collect();
-        let mut requests: Vec<_> = requests.iter().map(|request| LiveRequest::of(request)).collect();
-        requests.sort_by(|a, b| b.age.cmp(&a.age).then(a.began.id.cmp(&b.began.id)));
-        let in_flight = self.in_flight();
+        let LiveListing { at, in_flight, requests } = self.listing();
         let mut phases = RequestPhase::ALL.map(|phase| PhaseCount { phase, requests: 0 });
         for request in &requests {
             if let Some(count) = phases.iter_mut().find(|count| count.phase == request.standing.phase) {
@@ -124,7 +121,7 @@ impl Live {
         let clock = self.0.clock;
         let (candidates, models) = self.charts().show(clock.second(), |second| clock.unix(second));
         LiveSnapshot {
-            at: clock.now(),
+            at,
             in_flight,
             unlisted: in_flight.saturating_sub(requests.len() as u64),
             phases: phases.to_vec(),
@@ -132,6 +129,20 @@ impl Live {
             candidates,
             models,
         }
+    }
+
+    /// How many requests are in flight and which, without charts. Requests come in the order of their age, the oldest first.
+    pub fn listing(&self) -> LiveListing {
+        let listed: Vec<_> = self.requests().values().cloned().collect();
+        let mut requests: Vec<_> = listed.iter().map(|request| LiveRequest::of(request)).collect();
+        requests.sort_by(|a, b| b.age.cmp(&a.age).then(a.began.id.cmp(&b.began.id)));
+        LiveListing { at: self.0.clock.now(), in_flight: self.in_flight(), requests }
+    }
+
+    /// The last five minutes as curves, with so many of their newest [steps](Curve::STEP), at most 60.
+    pub fn curves(&self, steps: usize) -> Curves {
+        let clock = self.0.clock;
+        self.charts().curves(clock.second(), clock.unix(0), steps)
     }
 
     fn requests(&self) -> MutexGuard<'_, HashMap<RequestId, Arc<InFlight>>> {
@@ -231,6 +242,17 @@ pub struct LiveSnapshot {
     pub candidates: Vec<Chart>,
     /// How it went with each model: its requests are logical ones, counted when they end.
     pub models: Vec<Chart>,
+}
+
+/// See [`Live::listing`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiveListing {
+    /// The time.
+    pub at: SystemTime,
+    /// How many requests are in flight.
+    pub in_flight: u64,
+    /// The requests, the oldest first; not all, if there are more than [are listed](LiveLimits::requests).
+    pub requests: Vec<LiveRequest>,
 }
 
 /// How many requests are in one phase.

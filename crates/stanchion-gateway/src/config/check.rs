@@ -154,17 +154,20 @@ impl Checker<'_> {
         self.complaints.push(self.places.complaint(&span, reason));
     }
 
+    pub(super) fn address(&mut self, text: &Spanned<String>) -> Option<SocketAddr> {
+        let address = text.get_ref().parse().ok();
+        if address.is_none() {
+            self.complain(
+                text.span(),
+                format!("{:?} is no address: write IP:PORT, such as \"127.0.0.1:8080\"", text.get_ref()),
+            );
+        }
+        address
+    }
+
     fn config(&mut self, file: &file::File) -> Config {
-        let listen = match &file.server.listen {
-            None => SocketAddr::from(([127, 0, 0, 1], 8080)),
-            Some(text) => text.get_ref().parse().unwrap_or_else(|_| {
-                self.complain(
-                    text.span(),
-                    format!("{:?} is no address: write IP:PORT, such as \"127.0.0.1:8080\"", text.get_ref()),
-                );
-                SocketAddr::from(([127, 0, 0, 1], 0))
-            }),
-        };
+        let listen = file.server.listen.as_ref().and_then(|text| self.address(text));
+        let listen = listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8080)));
         let identity_headers = file.server.identity_headers.unwrap_or(true);
         let clients = file
             .clients
@@ -221,6 +224,7 @@ impl Checker<'_> {
         }
         Config {
             listen,
+            admin: file.admin.as_ref().map(|admin| self.admin(admin)),
             max_request_bytes: self.size(file.server.max_request_bytes.as_ref(), MAX_REQUEST_BYTES),
             identity_headers,
             clients,
@@ -409,7 +413,7 @@ impl Checker<'_> {
     }
 
     /// A secret from exactly one of its three places; `None` if none is named, or after a complaint.
-    fn secret(
+    pub(super) fn secret(
         &mut self,
         plain: Option<&Spanned<String>>,
         variable: Option<&Spanned<String>>,

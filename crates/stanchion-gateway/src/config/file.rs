@@ -33,6 +33,9 @@ pub(super) struct File {
     /// Where and how clients connect.
     #[serde(default)]
     pub(super) server: Server,
+    /// Where operators look and act; not at all without this table. An empty one is enough on a machine of your own.
+    #[serde(default)]
+    pub(super) admin: Option<Admin>,
     /// Who may come in, by name.
     #[serde(default)]
     pub(super) clients: BTreeMap<String, Spanned<Client>>,
@@ -73,6 +76,24 @@ pub(super) struct Server {
     /// whether the `x-stanchion-*` headers of requests count. Turn it off where clients must not choose their class, commit policy or events
     #[schemars(extend("default" = true))]
     pub(super) identity_headers: Option<bool>,
+}
+
+/// A listener of its own for the status page, metrics, events and an operator's actions; see [operating](operating.md). Off unless the
+/// table is there. At most one of `key_env`, `key_file`, `key_sha256`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(transform = in_order::<Self>)]
+pub(super) struct Admin {
+    /// beyond loopback only with a key. Without one it answers to `localhost`, `127.0.0.1` and `[::1]` only, and so to nobody's web page
+    #[schemars(extend("default" = "127.0.0.1:9090", "x-range" = "IP:PORT"))]
+    pub(super) listen: Option<Spanned<String>>,
+    /// the variable that has the key
+    pub(super) key_env: Option<Spanned<String>>,
+    /// the file that has the key
+    pub(super) key_file: Option<Spanned<String>>,
+    /// the SHA-256 of the key, so that the file does not have it; what `sha256sum` prints for a file of the key without a line break
+    #[schemars(extend("x-range" = "64 hexadecimal digits"))]
+    pub(super) key_sha256: Option<Spanned<String>>,
 }
 
 /// Without any table, everybody may come in who reaches the address. Each needs one of `key_env`, `key_file`, `key`.

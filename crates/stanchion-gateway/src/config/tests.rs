@@ -725,3 +725,30 @@ fn a_client_may_be_told_who_it_is() {
     let error = parse(&with("[clients.bot]\nkey = \"k\"\nowner = \" \"")).map(drop).unwrap_err().to_string();
     assert!(error.contains(":8: clients.bot.owner: an owner is a name"), "{error}");
 }
+
+#[test]
+fn operators_have_a_listener_of_their_own_where_there_is_a_table_for_it() {
+    let admin = |table: &str| parse(&format!("{WHOLE}\n{table}")).map(|config| config.admin);
+    assert!(admin("").unwrap().is_none());
+    let settings = admin("[admin]").unwrap().unwrap();
+    assert_eq!((settings.listen, settings.key), (([127, 0, 0, 1], 9090).into(), None));
+    let digest = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
+    let settings = admin(&format!("[admin]\nlisten = \"0.0.0.0:9\"\nkey_sha256 = \"{digest}\"")).unwrap().unwrap();
+    assert_eq!((settings.listen, settings.key.unwrap()[0]), (([0, 0, 0, 0], 9).into(), 0x2b));
+    let settings = admin("[admin]\nkey_env = \"PRIMARY_KEY\"").unwrap().unwrap();
+    assert!(settings.key.is_some() && !format!("{settings:?}").contains("sk-primary"));
+    for (table, key, reason) in [
+        ("listen = \"0.0.0.0:9\"", "admin.listen", "no key is set"),
+        ("listen = \"[::]:9\"", "admin.listen", "no key is set"),
+        ("listen = \"9090\"", "admin.listen", "no address"),
+        ("key_env = \"EMPTY_KEY\"", "admin.key_env", "is not set"),
+        ("key_sha256 = \"secret\"", "admin.key_sha256", "no SHA-256"),
+        ("key_env = \"PRIMARY_KEY\"\nkey_file = \"x\"", "admin.key_file", "twice"),
+        ("key_env = \"PRIMARY_KEY\"\nkey_sha256 = \"x\"", "admin.key_sha256", "twice"),
+    ] {
+        let error = admin(&format!("[admin]\n{table}")).unwrap_err();
+        let told = error.complaints();
+        assert_eq!((told.len(), told[0].key.as_str()), (1, key), "{table}: {told:?}");
+        assert!(told[0].reason.contains(reason) && !told[0].reason.contains("secret"), "{told:?}");
+    }
+}

@@ -50,6 +50,36 @@ pub struct ChartSecond {
     pub cost_nanodollars: u64,
 }
 
+/// The same five minutes in steps and in minutes, for a page that draws them. See [`Live::curves`](super::Live::curves).
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Curves {
+    /// The present second, in seconds of the epoch.
+    pub now: u64,
+    /// All models together.
+    pub all: Curve,
+    /// Each candidate: its requests are physical attempts.
+    pub candidates: Vec<Curve>,
+    /// Each model: its requests are logical ones, counted when they end.
+    pub models: Vec<Curve>,
+}
+
+/// How it went with one candidate or one model, in equal steps.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Curve {
+    /// `provider/model`, or the configured name of the model; empty for all models together.
+    pub name: Arc<str>,
+    /// The last five times 60 s, up to the present second, the newest first. Their seconds are those of their ends.
+    pub minutes: Vec<ChartSecond>,
+    /// The steps in which there was anything, the oldest first. Their seconds are those of their beginnings, and whole multiples of
+    /// [`STEP`](Self::STEP). The last one grows.
+    pub steps: Vec<ChartSecond>,
+}
+
+impl Curve {
+    /// The length of a step, in seconds.
+    pub const STEP: u64 = 5;
+}
+
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Slot {
     second: u64,
@@ -75,6 +105,15 @@ impl Slot {
             self.cache_read = self.cache_read.saturating_add(read);
             self.input = self.input.saturating_add(input);
         }
+    }
+
+    /// Whether nothing happened in it.
+    fn is_empty(&self) -> bool {
+        let Self { second: _, requests, errors, outputs, cache_read, input, nanodollars } = self;
+        *requests == 0
+            && *errors == 0
+            && outputs.iter().all(|count| *count == 0)
+            && cache_read + input + nanodollars == 0
     }
 
     fn add(&mut self, other: &Self) {
@@ -138,6 +177,19 @@ impl Series {
         slot
     }
 
+    /// Adds what lies within five minutes to the sums of minutes and steps.
+    fn sum(&self, now: u64, offset: u64, sums: &mut Sums) {
+        for slot in &self.0 {
+            if slot.second + (SECONDS as u64) > now && slot.second <= now {
+                sums.minutes[((now - slot.second) / 60) as usize].add(slot);
+                let ago = (now + offset) / Curve::STEP - (slot.second + offset) / Curve::STEP;
+                if let Some(step) = sums.steps.get_mut(ago as usize) {
+                    step.add(slot);
+                }
+            }
+        }
+    }
+
     fn show(&self, name: &Arc<str>, now: u64, unix: &impl Fn(u64) -> u64) -> Chart {
         let lately = |slot: &&Slot| slot.second + (SECONDS as u64) > now && slot.second <= now;
         let mut slots: Vec<_> = self.0.iter().filter(lately).collect();
@@ -150,6 +202,28 @@ impl Series {
         let nothing = Slot::default().show(0);
         let seconds = seconds.filter(|second| ChartSecond { second: 0, ..*second } != nothing).collect();
         Chart { name: name.clone(), total: total.show(unix(now)), seconds }
+    }
+}
+
+/// The sums of one curve, the newest first.
+struct Sums {
+    minutes: [Slot; SECONDS / 60],
+    steps: Vec<Slot>,
+}
+
+impl Sums {
+    fn new(steps: usize) -> Self {
+        Self { minutes: [Slot::default(); SECONDS / 60], steps: vec![Slot::default(); steps] }
+    }
+
+    /// `now` is in seconds of the epoch.
+    fn show(&self, name: Arc<str>, now: u64) -> Curve {
+        let minutes = self.minutes.iter().zip(0..).map(|(slot, ago)| slot.show(now - 60 * ago)).collect();
+        let last = now / Curve::STEP;
+        let steps = self.steps.iter().zip(0..).filter(|(slot, _)| !slot.is_empty());
+        let mut steps: Vec<_> = steps.map(|(slot, ago)| slot.show((last - ago) * Curve::STEP)).collect();
+        steps.reverse();
+        Curve { name, minutes, steps }
     }
 }
 
@@ -172,6 +246,29 @@ impl Charts {
 
     pub(super) fn model(&mut self, name: &Arc<str>, second: u64, change: impl FnOnce(&mut Slot)) {
         change(series(&mut self.models, name, &self.other, self.most).at(second));
+    }
+
+    /// All curves with so many of their newest steps. `offset` is the second of the epoch at which seconds began to count.
+    pub(super) fn curves(&self, now: u64, offset: u64, steps: usize) -> Curves {
+        let steps = steps.min(SECONDS / Curve::STEP as usize);
+        let curve = |series: &[&Series], name: Arc<str>| {
+            let mut sums = Sums::new(steps);
+            for series in series {
+                series.sum(now, offset, &mut sums);
+            }
+            sums.show(name, now + offset)
+        };
+        let each = |all: &HashMap<Arc<str>, Series>| {
+            let mut curves: Vec<_> = all.iter().map(|(name, series)| curve(&[series], name.clone())).collect();
+            curves.sort_by(|a, b| a.name.cmp(&b.name));
+            curves
+        };
+        Curves {
+            now: now + offset,
+            all: curve(&self.models.values().collect::<Vec<_>>(), "".into()),
+            candidates: each(&self.candidates),
+            models: each(&self.models),
+        }
     }
 
     /// Candidates and models, each in the order of their names.
@@ -251,6 +348,25 @@ mod tests {
         assert_eq!((slot.show(0).cache_hit_rate, slot.show(0).cost_nanodollars), (Some(0.75), 10));
         slot.used(Some(&usage(Usage { input: Some(400), cache_read: Some(0), ..Usage::default() })));
         assert_eq!(slot.show(0).cache_hit_rate, Some(0.375));
+    }
+
+    #[test]
+    fn curves_are_in_steps_of_the_wall_clock_and_in_minutes_up_to_now() {
+        let mut charts = Charts::new(4);
+        // The clock began at second 1,003 of the epoch: the step at 1,005 begins with second 2.
+        for second in [0, 1, 2, 6, 7, 239, 240, 299] {
+            charts.model(&"m".into(), second, |slot| slot.requests += 1);
+        }
+        charts.model(&"n".into(), 299, |slot| slot.errors += 1);
+        let steps = |curve: &Curve| curve.steps.iter().map(|step| (step.second, step.requests)).collect::<Vec<_>>();
+        let curves = charts.curves(299, 1_003, 60);
+        assert_eq!(curves.now, 1_302);
+        assert_eq!(steps(&curves.models[0]), [(1_005, 2), (1_010, 1), (1_240, 2), (1_300, 1)]);
+        let minutes: Vec<_> = curves.models[0].minutes.iter().map(|minute| (minute.second, minute.requests)).collect();
+        assert_eq!(minutes, [(1_302, 2), (1_242, 1), (1_182, 0), (1_122, 0), (1_062, 5)]);
+        assert_eq!((curves.all.minutes[0].requests, curves.all.minutes[0].errors), (2, 1));
+        assert_eq!(steps(&charts.curves(299, 1_003, 2).all), [(1_300, 1)]);
+        assert_eq!(charts.curves(2_000, 1_003, 60).all.steps, []);
     }
 
     #[test]
