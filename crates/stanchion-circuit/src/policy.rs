@@ -106,11 +106,17 @@ impl CircuitPolicy {
     }
 
     /// Starts from the policy of a chain of candidates: three failures in a row take one out for a minute, or until a
-    /// probe succeeds, whatever the rate; the one that failed least is always reachable. With the candidates named
+    /// probe succeeds, whatever the rate; the one that failed least is always reachable. A reply is a success when it is
+    /// whole, and one that breaks off after its first output is a failure. With the candidates named
     /// ([`CircuitLayer::with_candidates`](crate::CircuitLayer::with_candidates)) this is octos' chain, but that only the table's
     /// failures count and that time heals.
     pub fn chain() -> CircuitPolicyBuilder {
-        Self::builder().window(Duration::ZERO).consecutive(3).open(Duration::from_secs(60))
+        Self::builder()
+            .window(Duration::ZERO)
+            .consecutive(3)
+            .open(Duration::from_secs(60))
+            .success_on(SuccessOn::End)
+            .late_failure(LateFailure::Count)
     }
 
     /// Whether circuits are off: nothing is counted, and nobody turned away.

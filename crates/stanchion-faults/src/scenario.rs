@@ -38,11 +38,14 @@
 //! | `[[upstream.X]]` | the scripts of candidate X, in order: [`Script`] |
 //! | `[config]`, `[config.TABLE]` | settings of this scenario's model, as under `[models.NAME]` and `[models.NAME.TABLE]` |
 //! | `[provider]` | settings of every candidate's provider, as under `[providers.NAME]` |
+//! | `[candidate.X]` | settings of candidate X, as in the list `candidates` of a model: `temperature = 0.2` |
+//! | `[candidate.X.provider]` | settings of that candidate's provider, over those of `[provider]`: `api_keys = ["sk-x-1", "sk-x-2"]` |
 //! | `[request]` | what the client does: [`Request`] |
 //! | `[[request.then]]` | what it does after that, or another client: [`Later`] |
 //! | `[expect]` | what must come of it: [`Expect`] |
 
 mod amount;
+mod candidate;
 mod check;
 mod dialect;
 mod duration;
@@ -59,6 +62,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 pub use amount::Count;
+pub use candidate::Candidate;
 pub use dialect::Dialect;
 pub use error::ScenarioError;
 pub use expect::{Expect, Received};
@@ -104,6 +108,9 @@ pub struct Scenario {
     /// Settings of the provider that each candidate has.
     #[serde(default)]
     pub provider: BTreeMap<String, toml::Value>,
+    /// Settings of single candidates, and of their providers.
+    #[serde(default)]
+    pub candidate: BTreeMap<String, Candidate>,
     /// What the client does.
     #[serde(default)]
     pub request: Request,

@@ -66,6 +66,10 @@ fn every_key_arrives() {
         [provider]
         repair_opaque_400 = true
 
+        [candidate.b]
+        context_window = 8000
+        provider.api_keys = ["sk-x-1", "sk-x-2"]
+
         [request]
         headers = { x-turn = "1" }
         body = { temperature = 0.5 }
@@ -110,6 +114,9 @@ fn every_key_arrives() {
     assert_eq!(scenario.config["retry"]["max_retries"].as_integer(), Some(0));
     assert_eq!(scenario.config["heartbeat"].as_str(), Some("1s"));
     assert_eq!(scenario.provider["repair_opaque_400"].as_bool(), Some(true));
+    let candidate = &scenario.candidate["b"];
+    assert_eq!((candidate.settings.len(), candidate.settings["context_window"].as_integer()), (1, Some(8000)));
+    assert_eq!(candidate.provider["api_keys"].as_array().map(Vec::len), Some(2));
     let request = &scenario.request;
     assert_eq!((request.pause, request.pause_after_events), (Some(Duration::from_secs(2)), 3));
     assert_eq!((request.then[0].clients, request.then[0].leave_after), (2, Some(Duration::ZERO)));

@@ -199,6 +199,22 @@ async fn an_error_in_the_stream_after_output_is_a_late_failure() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn replies_that_break_off_degrade_a_candidate_of_a_chain() {
+    let stage = Stage { layer: layer(CircuitPolicy::chain()), events: Events::new() };
+    let broken = || ScriptedBody::frames(["text"]).then(Step::Error(FailureKind::MalformedReply));
+    // A whole reply between them: no three in a row.
+    for body in [broken(), broken(), ScriptedBody::frames(["text"]), broken(), broken()] {
+        let mut body = stage.body(body).await;
+        while body.frame().await.is_some_and(|frame| frame.is_ok()) {}
+        assert_eq!(stage.state(), CircuitState::Closed);
+    }
+    let mut body = stage.body(broken()).await;
+    data(&mut body).await;
+    let failure = body.frame().await.unwrap().unwrap_err();
+    assert_eq!((failure.phase(), stage.state()), (Phase::AfterOutput, CircuitState::Open));
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_end_may_be_the_success() {
     let stage = Stage::new(touchy().success_on(SuccessOn::End)).await;
     let (mut body, mut recorder) = stage.recorded(ScriptedBody::frames(["text", "end"])).await;

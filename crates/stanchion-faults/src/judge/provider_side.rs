@@ -24,7 +24,7 @@ pub(super) fn judge(scenario: &Scenario, reply: &Reply, ledger: &Ledger, complai
         }
     }
     for (candidate, wishes) in &expect.requests {
-        judge_bodies(candidate, wishes, &ledger.requests(&scenario.id, candidate), complaints);
+        judge_requests(candidate, wishes, &ledger.requests(&scenario.id, candidate), complaints);
     }
     judge_freed(scenario, reply, ledger, complaints);
     let peak = ledger.peak_in_flight(&scenario.id);
@@ -34,7 +34,7 @@ pub(super) fn judge(scenario: &Scenario, reply: &Reply, ledger: &Ledger, complai
 }
 
 /// Judges what stood in the requests that a candidate got.
-fn judge_bodies(candidate: &str, wishes: &[Received], requests: &[RequestRecord], complaints: &mut Vec<String>) {
+fn judge_requests(candidate: &str, wishes: &[Received], requests: &[RequestRecord], complaints: &mut Vec<String>) {
     for (index, wish) in wishes.iter().enumerate() {
         let number = index + 1;
         let Some(request) = requests.get(index) else {
@@ -47,6 +47,18 @@ fn judge_bodies(candidate: &str, wishes: &[Received], requests: &[RequestRecord]
         }
         for part in wish.lacks.iter().filter(|part| body.contains(part.as_str())) {
             complaints.push(format!("request {number} to {candidate} has {part:?}"));
+        }
+        for part in wish.path.iter().filter(|part| !request.path.contains(part.as_str())) {
+            complaints.push(format!("the path of request {number} to {candidate} lacks {part:?}"));
+        }
+        for (name, wanted) in &wish.headers {
+            let got = request.headers.get(name);
+            if got != Some(wanted.as_str()) {
+                complaints.push(format!("request {number} to {candidate} has {name} {got:?}, wanted {wanted:?}"));
+            }
+        }
+        for name in wish.headers_lack.iter().filter(|name| request.headers.get(name).is_some()) {
+            complaints.push(format!("request {number} to {candidate} has {name}"));
         }
     }
 }

@@ -39,6 +39,8 @@ fn ledger(reply: &Reply) -> Arc<Ledger> {
     second.gone_at = reply.ended_at.map(|ended_at| ended_at + Duration::from_millis(500));
     let mut first = record(reply.started_at);
     first.body = "the first".into();
+    first.path = "/v1/chat?x=1".to_owned();
+    first.headers.push("authorization", "Bearer k");
     second.body = "the second".into();
     let open = [first, second].map(|record| {
         let index = ledger.enter(&key, record);
@@ -98,6 +100,21 @@ fn each_rule_holds_and_each_can_complain() {
             "requests.a = [{ lacks = 'second' }]",
             "requests.a = [{ lacks = ['x', 'first'] }]",
             r#"request 1 to a has "first""#,
+        ),
+        (
+            "requests.a = [{ path = ['/chat', 'x=1'] }]",
+            "requests.a = [{ path = '/chats' }]",
+            r#"the path of request 1 to a lacks "/chats""#,
+        ),
+        (
+            "requests.a = [{ headers = { Authorization = 'Bearer k' } }]",
+            "requests.a = [{ headers = { authorization = 'Bearer' } }]",
+            r#"request 1 to a has authorization Some("Bearer k"), wanted "Bearer""#,
+        ),
+        (
+            "requests.a = [{ headers_lack = 'api-key' }, { headers_lack = ['authorization'] }]",
+            "requests.a = [{ headers_lack = ['api-key', 'Authorization'] }]",
+            "request 1 to a has Authorization",
         ),
         ("requests.a = []", "requests.a = [{}, {}, { contains = 'x' }, {}]", "no request 3 reached a"),
         (

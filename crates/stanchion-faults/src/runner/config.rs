@@ -1,7 +1,10 @@
 //! What a Stanchion gateway must know to be tested.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
+
+use toml::Value;
 
 use crate::scenario::{Dialect, Scenario};
 use crate::upstream::{Upstream, base_url};
@@ -60,10 +63,10 @@ fn write_scenario(config: &mut String, scenario: &Scenario, base: impl Fn(&Scena
         let provider = format!("{id}-{candidate}");
         let base = base(scenario, candidate);
         writeln!(config, "[providers.{}]\ndialect = \"{family}\"", key(&provider))?;
-        writeln!(config, "base_url = \"{base}{version}\"\napi_key = \"sk-x\"")?;
-        write_settings(config, &scenario.provider)?;
+        writeln!(config, "base_url = \"{base}{version}\"")?;
+        write_settings(config, &provider_settings(scenario, candidate))?;
         config.push('\n');
-        candidates.push(format!("{{ provider = \"{provider}\", model = \"m\" }}"));
+        candidates.push(candidate_entry(scenario, candidate, &provider));
     }
     writeln!(config, "[models.{}]\ncandidates = [{}]", key(id), candidates.join(", "))?;
     // What stands behind a table would be a part of it.
@@ -77,17 +80,35 @@ fn write_scenario(config: &mut String, scenario: &Scenario, base: impl Fn(&Scena
     Ok(())
 }
 
-fn write_settings<'a>(
-    config: &mut String,
-    settings: impl IntoIterator<Item = (&'a String, &'a toml::Value)>,
-) -> fmt::Result {
+/// What a candidate's provider is told: its own settings over those of all, and a key if neither has one.
+fn provider_settings(scenario: &Scenario, candidate: &str) -> BTreeMap<String, Value> {
+    let mut settings = scenario.provider.clone();
+    settings.extend(scenario.candidate.get(candidate).into_iter().flat_map(|own| own.provider.clone()));
+    if !settings.keys().any(|name| name.starts_with("api_key")) {
+        settings.insert("api_key".to_owned(), "sk-x".into());
+    }
+    settings
+}
+
+/// A candidate as it stands in a model's list.
+fn candidate_entry(scenario: &Scenario, candidate: &str, provider: &str) -> String {
+    let mut entry = vec![format!("provider = \"{provider}\"")];
+    let own = scenario.candidate.get(candidate).map(|own| own.settings.clone()).unwrap_or_default();
+    if !own.contains_key("model") {
+        entry.push("model = \"m\"".to_owned());
+    }
+    entry.extend(own.iter().map(|(name, value)| format!("{} = {value}", key(name))));
+    format!("{{ {} }}", entry.join(", "))
+}
+
+fn write_settings<'a>(config: &mut String, settings: impl IntoIterator<Item = (&'a String, &'a Value)>) -> fmt::Result {
     settings.into_iter().try_for_each(|(name, value)| writeln!(config, "{} = {value}", key(name)))
 }
 
 /// A key as TOML wants it.
 fn key(name: &str) -> String {
     let bare = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
-    if bare { name.to_owned() } else { toml::Value::from(name).to_string() }
+    if bare { name.to_owned() } else { Value::from(name).to_string() }
 }
 
 #[cfg(test)]
@@ -104,7 +125,8 @@ mod tests {
     fn each_scenario_is_a_model_with_its_candidates() {
         let text = "name = 's'\nrefuse = { a = true }\nupstream.b = [{}]\n\
             config.retry = { max_retries = 0, statuses = [503] }\nconfig.hold = { for = '1s', deep = { x = 1 } }\n\
-            config.heartbeat = '1s'\nprovider.repair = true";
+            config.heartbeat = '1s'\nprovider.repair = true\n\
+            candidate.b = { temperature = 0.5, provider = { api_keys = ['k-1', 'k-2'] } }";
         let wanted = r#"[server]
 listen = "127.0.0.1:4100"
 
@@ -117,11 +139,11 @@ repair = true
 [providers.s15-b]
 dialect = "openai"
 base_url = "http://127.0.0.1:4101/s15/b/v1"
-api_key = "sk-x"
+api_keys = ["k-1", "k-2"]
 repair = true
 
 [models.s15]
-candidates = [{ provider = "s15-a", model = "m" }, { provider = "s15-b", model = "m" }]
+candidates = [{ provider = "s15-a", model = "m" }, { provider = "s15-b", model = "m", temperature = 0.5 }]
 heartbeat = "1s"
 
 [models.s15.hold]

@@ -35,6 +35,10 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), Problem> {
             }
         }
     }
+    let known = scenario.candidates();
+    for name in scenario.candidate.keys().filter(|name| !known.contains(&name.as_str())) {
+        return complaint(format!("candidate.{name}"), "names no candidate that is scripted or refused");
+    }
     let expect = &scenario.expect;
     if (expect.verbatim || expect.verbatim_but_ours) && !scenario.upstream.contains_key(&expect.served_by) {
         return complaint("expect.served_by".to_owned(), "names no candidate with scripts");

@@ -58,7 +58,7 @@ pub struct Expect {
     /// The shortest time between the first two requests to a candidate, or, as a list, between each and the next.
     #[serde(deserialize_with = "duration::lists_by_name")]
     pub gap_at_least: BTreeMap<String, Vec<Duration>>,
-    /// What the bodies of a candidate's requests are, from the first on.
+    /// What a candidate's requests are, from the first on.
     pub requests: BTreeMap<String, Vec<Received>>,
     /// The longest that the whole may take.
     #[serde(deserialize_with = "duration::optional")]
@@ -84,16 +84,25 @@ pub struct Expect {
     pub each: BTreeMap<Outcome, Count>,
 }
 
-/// What the body of a request that reached a candidate is.
+/// What a request that reached a candidate is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Received {
-    /// It has all of these.
+    /// Its body has all of these.
     #[serde(deserialize_with = "amount::one_or_more")]
     pub contains: Vec<String>,
-    /// It has none of these.
+    /// Its body has none of these.
     #[serde(deserialize_with = "amount::one_or_more")]
     pub lacks: Vec<String>,
+    /// Its path, with the query, has all of these.
+    #[serde(deserialize_with = "amount::one_or_more")]
+    pub path: Vec<String>,
+    /// Its header fields, with their values.
+    #[serde(deserialize_with = "header_fields")]
+    pub headers: BTreeMap<String, String>,
+    /// The header fields that it has not.
+    #[serde(deserialize_with = "amount::one_or_more")]
+    pub headers_lack: Vec<String>,
 }
 
 impl Expect {

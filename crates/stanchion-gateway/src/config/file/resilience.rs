@@ -240,7 +240,7 @@ pub(in super::super) enum TimeoutPreset {
 #[schemars(transform = in_order::<Self>)]
 pub(in super::super) struct Fallback {
     /// candidates in order; or `"chain"`: the same, and a candidate that failed three times in a row is left out for a minute, but for the least
-    /// failed (other defaults of `circuit`: `consecutive = 3`, `window = "0s"`, `open = "60s"`)
+    /// failed (other defaults of `circuit`: `consecutive = 3`, `window = "0s"`, `open = "60s"`, `success_on = "end"`, `late_failure = "count"`)
     #[schemars(with = "Option<Words<FallbackMode>>", extend("default" = "ordered"))]
     pub(in super::super) mode: Option<FallbackMode>,
     /// a prompt that a provider refuses as too long; `"larger_window"` sends it on to a candidate with a larger `context_window`
