@@ -1,7 +1,9 @@
 //! What a request is made of, as fingerprints: enough to say what changed, not what it says.
 
+mod canonical;
 mod digest;
 mod json;
+mod number;
 mod read;
 #[cfg(test)]
 mod tests;

@@ -82,7 +82,7 @@ impl CacheBreakPolicyBuilder {
         self
     }
 
-    /// The largest request body that is read, in bytes: about 3 ms of work for a MiB of conversation, 10 ms for one of
+    /// The largest request body that is read, in bytes: about 3 ms of work for a MiB of conversation, 5 ms for one of
     /// nothing but schemas. Larger ones are not observed. Default 8 MiB; any number.
     pub fn max_body_bytes(mut self, bytes: usize) -> Self {
         self.0.max_body_bytes = bytes;

@@ -1,175 +1,107 @@
-//! One canonical form of JSON, and its SHA-256.
+//! SHA-256 of values in their canonical form.
 
 use sha2::{Digest as _, Sha256};
 
-use super::json::{Json, Text, plain_number};
+use super::{
+    canonical::Writer,
+    json::{BREAKPOINT, Json},
+};
 
 /// A SHA-256.
 pub(crate) type Digest = [u8; 32];
 
-/// What is gathered before it is hashed: small pieces cost more than they are long.
-const BUFFER: usize = 4096;
-/// Where a breakpoint is set. It says what to cache, and is no part of what is cached.
-pub(super) const BREAKPOINT: &str = "cache_control";
-
-/// Hashes what is written to it. Every value has a tag and its length, so that no two documents come to the same bytes.
+/// Hashes what is written to it.
+#[derive(Default)]
 pub(super) struct Canonical {
-    hasher: Sha256,
-    buffer: Vec<u8>,
+    writer: Writer,
 }
 
 impl Canonical {
-    pub(super) fn new() -> Self {
-        Self { hasher: Sha256::new(), buffer: Vec::with_capacity(BUFFER) }
-    }
-
     /// The digest of what was written since the last one.
     pub(super) fn finish(&mut self) -> Digest {
-        self.flush();
-        self.hasher.finalize_reset().into()
+        let digest = Sha256::digest(self.writer.bytes());
+        self.writer.clear();
+        digest.into()
     }
 
-    fn flush(&mut self) {
-        self.hasher.update(&self.buffer);
-        self.buffer.clear();
-    }
-
-    fn bytes(&mut self, bytes: &[u8]) {
-        if self.buffer.len() + bytes.len() > BUFFER {
-            self.flush();
-        }
-        if bytes.len() > BUFFER { self.hasher.update(bytes) } else { self.buffer.extend_from_slice(bytes) }
-    }
-
-    pub(super) fn tag(&mut self, tag: u8, mut length: usize) {
-        // Seven bits a byte, the least first: most lengths are one.
-        let mut bytes = [tag, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-        let mut end = 1;
-        while length > 0x7f {
-            bytes[end] = length as u8 | 0x80;
-            length >>= 7;
-            end += 1;
-        }
-        bytes[end] = length as u8;
-        self.bytes(&bytes[..=end]);
+    pub(super) fn tag(&mut self, tag: u8, length: usize) {
+        self.writer.tag(tag, length);
     }
 
     pub(super) fn text(&mut self, text: &str) {
-        self.tag(b's', text.len());
-        self.bytes(text.as_bytes());
-    }
-
-    fn written(&mut self, text: &Text<'_>) {
-        match text {
-            Text::Raw(raw) => {
-                self.tag(b'r', raw.len());
-                self.bytes(raw.as_bytes());
-            }
-            other => self.text(other.as_str()),
-        }
+        self.writer.plain_text(text);
     }
 
     pub(super) fn digest(&mut self, digest: &Digest) {
-        self.tag(b'h', digest.len());
-        self.bytes(digest);
-    }
-
-    fn number(&mut self, number: &str) {
-        // What has no other short spelling: no zero at either end, no sign, no point.
-        if let [b'1'..=b'9', .., b'1'..=b'9'] | [b'1'..=b'9'] = number.as_bytes()
-            && number.bytes().all(|byte| byte.is_ascii_digit())
-        {
-            self.tag(b'+', number.len());
-            self.bytes(number.as_bytes());
-            self.bytes(&0_i64.to_le_bytes());
-            return;
-        }
-        match plain_number(number) {
-            Some((negative, digits, exponent)) => {
-                self.tag(if negative { b'-' } else { b'+' }, digits.len());
-                self.bytes(digits.as_bytes());
-                self.bytes(&exponent.to_le_bytes());
-            }
-            None => {
-                self.tag(b'?', number.len());
-                self.bytes(number.as_bytes());
-            }
-        }
+        self.writer.tag(b'h', digest.len());
+        self.writer.written(digest);
     }
 
     /// A value, keys in order.
     pub(super) fn value(&mut self, value: &Json<'_>) {
         match value {
-            Json::Null => self.tag(b'0', 0),
-            Json::Bool(value) => self.tag(b'b', usize::from(*value)),
-            Json::Number(number) => self.number(number),
-            Json::Text(text) => self.written(text),
-            Json::Array(items) => {
-                self.tag(b'[', items.len());
-                for item in items {
-                    self.value(item);
-                }
-            }
-            Json::Object(members) => self.object(members, |_| true, |this, _, value| this.value(value)),
+            Json::Null => self.writer.null(),
+            Json::Bool(value) => self.writer.bool(*value),
+            Json::Number(number) => self.writer.number(number),
+            Json::Text(text) => self.writer.text(text),
+            Json::Written(bytes) => self.writer.written(bytes),
+            Json::Array(items) => self.array(items, Self::value),
+            Json::Object(_) => self.object(value, None, |this, _, value| this.value(value)),
         }
     }
 
     /// An object without the breakpoint of its own, if it has one.
     pub(super) fn unmarked(&mut self, value: &Json<'_>) {
-        match value {
-            Json::Object(members) => {
-                self.object(members, |key| key != BREAKPOINT, |this, _, value| this.value(value));
-            }
-            other => self.value(other),
-        }
+        self.object(value, Some(BREAKPOINT), |this, _, value| this.value(value));
     }
 
     /// A message or a block of one. Breakpoints in it are left out; a text that is written as one block of text, as it
     /// must be to bear a breakpoint, is the same text.
     pub(super) fn message(&mut self, value: &Json<'_>) {
-        match value {
-            Json::Object(members) => self.object(
-                members,
-                |key| key != BREAKPOINT,
-                |this, key, value| if key == "content" { this.content(value) } else { this.value(value) },
-            ),
-            other => self.value(other),
-        }
+        self.object(
+            value,
+            Some(BREAKPOINT),
+            |this, key, value| {
+                if key == "content" { this.content(value) } else { this.value(value) }
+            },
+        );
     }
 
     pub(super) fn content(&mut self, content: &Json<'_>) {
         match content {
             Json::Text(text) => {
                 // As the block below would be.
-                self.tag(b'[', 1);
-                self.tag(b'{', 2);
-                self.text("text");
-                self.written(text);
-                self.text("type");
-                self.text("text");
+                self.writer.begin_array();
+                self.writer.begin_sorted();
+                self.writer.plain_text("text");
+                self.writer.text(text);
+                self.writer.plain_text("type");
+                self.writer.plain_text("text");
+                self.writer.end_sorted();
+                self.writer.end_array();
             }
-            Json::Array(blocks) => {
-                self.tag(b'[', blocks.len());
-                for block in blocks {
-                    self.message(block);
-                }
-            }
+            Json::Array(blocks) => self.array(blocks, Self::message),
             other => self.value(other),
         }
     }
 
-    fn object(
-        &mut self,
-        members: &[(Text<'_>, Json<'_>)],
-        keep: impl Fn(&str) -> bool,
-        write: impl Fn(&mut Self, &str, &Json<'_>),
-    ) {
-        let kept = || members.iter().filter(|(key, _)| keep(key.as_str()));
-        self.tag(b'{', kept().count());
-        for (key, value) in kept() {
-            self.written(key);
+    fn array(&mut self, items: &[Json<'_>], write: fn(&mut Self, &Json<'_>)) {
+        self.writer.begin_array();
+        for item in items {
+            write(self, item);
+        }
+        self.writer.end_array();
+    }
+
+    /// Every member but the one of that name, as `write` does it. What is no object is a value like others.
+    fn object(&mut self, value: &Json<'_>, but: Option<&str>, write: fn(&mut Self, &str, &Json<'_>)) {
+        let Json::Object(members) = value else { return self.value(value) };
+        self.writer.begin_sorted();
+        for (key, value) in members.iter().filter(|(key, _)| Some(key.as_str()) != but) {
+            self.writer.text(key);
             write(self, key.as_str(), value);
         }
+        self.writer.end_sorted();
     }
 }
 

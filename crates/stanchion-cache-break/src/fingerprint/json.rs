@@ -1,14 +1,19 @@
 //! JSON as it is written: numbers and odd strings keep their spelling, so that nothing is lost before it is compared.
+//!
+//! What somebody has to look into becomes a tree. Everything else, which is most of a tool's schema, is written in its
+//! [canonical form](super::canonical) as it is read.
 
 use memchr::memchr2;
+
+use super::canonical::Writer;
 
 /// Deeper documents are not read.
 const MAX_DEPTH: usize = 128;
 /// What one body may have of values, keys not counted: memory is bounded by it, not by the length of a body of tiny values.
 const MAX_VALUES: usize = 1 << 18;
 
-/// A call of the search costs as much as so many bytes looked at one by one.
-const SHORT: usize = 16;
+/// A call of the search costs as much as so many words of eight bytes.
+const SHORT: usize = 3;
 
 /// A value, borrowed from its text.
 #[derive(Debug, PartialEq)]
@@ -20,7 +25,42 @@ pub(super) enum Json<'a> {
     Array(Vec<Self>),
     /// By key. Of two equal ones the first is the first.
     Object(Vec<(Text<'a>, Self)>),
+    /// An object or array that nobody looks into, in its canonical form.
+    Written(Box<[u8]>),
 }
+
+/// What of a value somebody looks into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Open {
+    /// Nothing: it is compared as a whole.
+    Nothing,
+    /// The members or items, as wholes.
+    One,
+    /// A tool: it, the function in it or the list of functions, and a breakpoint.
+    Tool,
+    /// A message or block: it, its blocks, the length of their text, and breakpoints.
+    Message,
+}
+
+impl Open {
+    /// What of a member's value is open, in an object that is.
+    fn member(self, key: &str) -> Self {
+        match (self, key) {
+            (Self::Tool, "functionDeclarations" | "function_declarations") => Self::Tool,
+            (Self::Tool, "function" | "custom" | BREAKPOINT) | (Self::Message, BREAKPOINT) => Self::One,
+            (Self::Message, "content" | "parts" | "text") => Self::Message,
+            _ => Self::Nothing,
+        }
+    }
+
+    /// What of an item is open, in an array that is.
+    fn item(self) -> Self {
+        if self == Self::One { Self::Nothing } else { self }
+    }
+}
+
+/// Where a breakpoint is set. It says what to cache, and is no part of what is cached.
+pub(super) const BREAKPOINT: &str = "cache_control";
 
 /// A string.
 #[derive(Debug, PartialEq)]
@@ -58,12 +98,13 @@ pub(super) struct Parser<'a> {
     at: usize,
     values: usize,
     depth: usize,
+    writer: Writer,
 }
 
 impl<'a> Parser<'a> {
     pub(super) fn new(body: &'a [u8]) -> Option<Self> {
         let text = std::str::from_utf8(body).ok()?;
-        Some(Self { text, at: 0, values: MAX_VALUES, depth: MAX_DEPTH })
+        Some(Self { text, at: 0, values: MAX_VALUES, depth: MAX_DEPTH, writer: Writer::default() })
     }
 
     /// The next byte that is no blank.
@@ -130,33 +171,81 @@ impl<'a> Parser<'a> {
         Some(())
     }
 
-    pub(super) fn value(&mut self) -> Option<Json<'a>> {
+    /// The next value.
+    pub(super) fn value(&mut self, open: Open) -> Option<Json<'a>> {
+        let first = self.peek()?;
+        if matches!(first, b'{' | b'[') && open == Open::Nothing {
+            self.writer.clear();
+            self.write()?;
+            return Some(Json::Written(self.writer.bytes().into()));
+        }
         self.values = self.values.checked_sub(1)?;
-        Some(match self.peek()? {
+        Some(match first {
             b'"' => Json::Text(self.string()?),
             b'{' => {
                 let mut members = Vec::new();
-                self.object(|this, key| this.value().map(|value| members.push((key, value))))?;
+                self.object(|this, key| {
+                    let value = this.value(open.member(key.as_str()))?;
+                    members.push((key, value));
+                    Some(())
+                })?;
                 members.sort_by(|(a, _), (b, _)| a.as_str().cmp(b.as_str()));
                 Json::Object(members)
             }
             b'[' => {
                 let mut items = Vec::new();
-                self.array(|this| this.value().map(|value| items.push(value)))?;
+                self.array(|this| this.value(open.item()).map(|value| items.push(value)))?;
                 Json::Array(items)
             }
             b'n' => self.word("null").map(|()| Json::Null)?,
             b't' => self.word("true").map(|()| Json::Bool(true))?,
             b'f' => self.word("false").map(|()| Json::Bool(false))?,
-            b'-' | b'0'..=b'9' => {
-                let rest = &self.text[self.at..];
-                let other = |byte: u8| !matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
-                let number = &rest[..rest.bytes().position(other).unwrap_or(rest.len())];
-                self.at += number.len();
-                Json::Number(number)
-            }
+            b'-' | b'0'..=b'9' => Json::Number(self.number()),
             _ => return None,
         })
+    }
+
+    /// Writes the next value in its canonical form, behind what is written.
+    fn write(&mut self) -> Option<()> {
+        self.values = self.values.checked_sub(1)?;
+        match self.peek()? {
+            b'"' => {
+                let text = self.string()?;
+                self.writer.text(&text);
+            }
+            b'{' => {
+                let object = self.writer.begin_object();
+                self.object(|this, key| {
+                    this.writer.begin_member(&key);
+                    this.write()?;
+                    this.writer.end_member();
+                    Some(())
+                })?;
+                self.writer.end_object(object);
+            }
+            b'[' => {
+                self.writer.begin_array();
+                self.array(Self::write)?;
+                self.writer.end_array();
+            }
+            b'n' => self.word("null").map(|()| self.writer.null())?,
+            b't' => self.word("true").map(|()| self.writer.bool(true))?,
+            b'f' => self.word("false").map(|()| self.writer.bool(false))?,
+            b'-' | b'0'..=b'9' => {
+                let number = self.number();
+                self.writer.number(number);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn number(&mut self) -> &'a str {
+        let rest = &self.text[self.at..];
+        let other = |byte: u8| !matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
+        let number = &rest[..rest.bytes().position(other).unwrap_or(rest.len())];
+        self.at += number.len();
+        number
     }
 
     fn string(&mut self) -> Option<Text<'a>> {
@@ -166,12 +255,8 @@ impl<'a> Parser<'a> {
         }
         let (start, mut escaped) = (self.at, false);
         self.at += 1;
-        // Most keys end here.
-        while bytes.get(self.at).is_some_and(|byte| !matches!(byte, b'"' | b'\\')) && self.at < start + SHORT {
-            self.at += 1;
-        }
         loop {
-            self.at += memchr2(b'"', b'\\', bytes.get(self.at..)?)?;
+            self.at += quote_or_escape(bytes.get(self.at..)?)?;
             if bytes[self.at] == b'"' {
                 break;
             }
@@ -188,23 +273,26 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// A number in one spelling: sign, digits without outer zeros, exponent of ten. `None` if it is none, or beyond reason.
-pub(super) fn plain_number(number: &str) -> Option<(bool, String, i64)> {
-    let (negative, rest) = number.strip_prefix('-').map_or((false, number), |rest| (true, rest));
-    let (mantissa, exponent) = rest.split_once(['e', 'E']).unwrap_or((rest, "0"));
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let mut exponent = exponent.parse::<i64>().ok()?.checked_sub(i64::try_from(fraction.len()).ok()?)?;
-    let mut digits = String::with_capacity(mantissa.len());
-    digits.extend([whole, fraction]);
-    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
+/// Where the next quote or backslash is.
+fn quote_or_escape(bytes: &[u8]) -> Option<usize> {
+    const LOW: u64 = u64::from_ne_bytes([0x01; 8]);
+    const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
+    // The high bit of every byte of `word` that is `wanted`; above the first such byte of others, too.
+    let found = |word: u64, wanted: u8| {
+        let differs = word ^ (LOW * u64::from(wanted));
+        differs.wrapping_sub(LOW) & !differs & HIGH
+    };
+    // Most keys end within a few words.
+    let (words, _) = bytes.as_chunks::<8>();
+    for (index, word) in words.iter().take(SHORT).enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let ends = found(word, b'"') | found(word, b'\\');
+        if ends != 0 {
+            return Some(index * 8 + ends.trailing_zeros() as usize / 8);
+        }
     }
-    let kept = digits.trim_end_matches('0').len();
-    exponent = exponent.checked_add(i64::try_from(digits.len() - kept).ok()?)?;
-    digits.truncate(kept);
-    let leading = digits.len() - digits.trim_start_matches('0').len();
-    digits.drain(..leading);
-    Some(if digits.is_empty() { (false, digits, 0) } else { (negative, digits, exponent) })
+    let rest = words.len().min(SHORT) * 8;
+    memchr2(b'"', b'\\', &bytes[rest..]).map(|at| rest + at)
 }
 
 #[cfg(test)]
@@ -212,28 +300,50 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_what_they_are_worth() {
-        let same = |a, b| assert_eq!(plain_number(a), plain_number(b), "{a} and {b}");
-        for (a, b) in
-            [("1", "1.0"), ("1", "10e-1"), ("100", "1E2"), ("-0.50", "-5e-1"), ("0", "-0.00e9"), ("1e+2", "100")]
-        {
-            same(a, b);
+    fn strings_end_where_they_end_whatever_their_length() {
+        for length in 0..40 {
+            for (inner, escaped) in [("x", false), ("é", false), ("\u{80}", false), (r"\\", true), (r#"\""#, true)] {
+                let text = format!("{}{inner}", "\u{ff}.a!".chars().cycle().take(length).collect::<String>());
+                let quoted = format!("\"{text}\",\"\\\"");
+                let mut parser = Parser::new(quoted.as_bytes()).unwrap();
+                let found = parser.string().unwrap();
+                assert_eq!(matches!(found, Text::Unescaped(_)), escaped);
+                assert_eq!(found.as_str(), serde_json::from_str::<String>(&format!("\"{text}\"")).unwrap());
+                assert_eq!(parser.peek(), Some(b','));
+            }
+            assert!(Parser::new(format!("\"{}", "a".repeat(length)).as_bytes()).unwrap().string().is_none());
         }
-        // More digits than a float keeps.
-        same("9007199254740993", "9007199254740993.0");
-        for (a, b) in
-            [("1", "-1"), ("1", "10"), ("9007199254740992", "9007199254740993"), ("0.1", "0.10000000000000001")]
-        {
-            assert_ne!(plain_number(a), plain_number(b), "{a} and {b}");
-        }
-        for odd in ["", "-", "1e", "1.2.3", "1e99999999999999999999", "+1", "1-2"] {
-            assert_eq!(plain_number(odd), None, "{odd}");
+    }
+
+    #[test]
+    fn only_what_is_looked_into_becomes_a_tree() {
+        let shown = |open, text: &'static str| {
+            let value = Parser::new(text.as_bytes()).unwrap().value(open).unwrap();
+            let shown = format!("{value:?}");
+            (shown.matches("Written").count(), shown)
+        };
+        let message =
+            r#"{"content":[{"input":{"a":1},"cache_control":{"ttl":"1h"},"content":[{"text":[2]}]}],"x":[3]}"#;
+        assert!(shown(Open::Nothing, message).1.starts_with("Written"));
+        assert_eq!(shown(Open::One, message).0, 2);
+        let (written, message) = shown(Open::Message, message);
+        assert!(
+            message.contains(r#"(Plain("ttl"), Text(Plain("1h")))"#) && message.contains(r#"Array([Number("2")])"#)
+        );
+        assert_eq!(written, 2, "{message}");
+        for (tool, written, open) in [
+            (r#"{"name":"a","input_schema":{"x":{}},"cache_control":{"ttl":"1h"}}"#, 1, r#"Text(Plain("1h"))"#),
+            (r#"{"type":"function","function":{"name":"a","parameters":{"x":{}}}}"#, 1, r#"Text(Plain("a"))"#),
+            (r#"{"functionDeclarations":[{"name":"a","parameters":{}}],"googleSearch":{}}"#, 2, r#"Text(Plain("a"))"#),
+        ] {
+            let (found, shown) = shown(Open::Tool, tool);
+            assert!(found == written && shown.contains(open), "{shown}");
         }
     }
 
     #[test]
     fn values_are_read_as_they_are_written() {
-        let read = |text: &'static str| Parser::new(text.as_bytes()).unwrap().value();
+        let read = |text: &'static str| Parser::new(text.as_bytes()).unwrap().value(Open::Message);
         assert_eq!(read("\"a\\n\""), Some(Json::Text(Text::Unescaped("a\n".into()))));
         assert_eq!(read(r#""\ud83d""#), Some(Json::Text(Text::Raw(r"\ud83d"))));
         assert_eq!(read(" [ 1.50 , null ] "), Some(Json::Array(vec![Json::Number("1.50"), Json::Null])));
@@ -246,11 +356,11 @@ mod tests {
     #[test]
     fn depth_and_number_of_values_are_bounded() {
         let nested = |depth: usize| [vec![b'['; depth], vec![b']'; depth]].concat();
-        assert!(Parser::new(&nested(MAX_DEPTH)).unwrap().value().is_some());
-        assert!(Parser::new(&nested(MAX_DEPTH + 1)).unwrap().value().is_none());
-        assert!(Parser::new(&nested(1_000_000)).unwrap().value().is_none());
-        let many = |values: usize| format!("[{}]", vec!["0"; values].join(","));
-        assert!(Parser::new(many(MAX_VALUES - 1).as_bytes()).unwrap().value().is_some());
-        assert!(Parser::new(many(MAX_VALUES).as_bytes()).unwrap().value().is_none());
+        let many = |values: usize| format!("[{}]", vec!["0"; values].join(",")).into_bytes();
+        for open in [Open::Nothing, Open::One, Open::Tool, Open::Message] {
+            let is_read = |text: &[u8]| Parser::new(text).unwrap().value(open).is_some();
+            assert!(is_read(&nested(MAX_DEPTH)) && !is_read(&nested(MAX_DEPTH + 1)) && !is_read(&nested(1_000_000)));
+            assert!(is_read(&many(MAX_VALUES - 1)) && !is_read(&many(MAX_VALUES)));
+        }
     }
 }

@@ -4,8 +4,8 @@ use stanchion_core::Dialect;
 
 use super::{
     Breakpoint, CacheLifetime, Fingerprint, FingerprintBounds, Section, Tool,
-    digest::{BREAKPOINT, Canonical, Digest, of_digests},
-    json::{Json, Parser},
+    digest::{Canonical, Digest, of_digests},
+    json::{BREAKPOINT, Json, Open, Parser},
 };
 
 /// Ever more of them are counted as these.
@@ -84,7 +84,7 @@ impl Reader {
         Self {
             dialect,
             bounds,
-            canonical: Canonical::new(),
+            canonical: Canonical::default(),
             model: None,
             system: Default::default(),
             leading: true,
@@ -108,36 +108,36 @@ impl Reader {
         match part(self.dialect, key) {
             Part::Messages => {
                 if parser.peek()? == b'[' {
-                    return parser.array(|parser| parser.value().map(|message| self.message(&message)));
+                    return parser.array(|parser| parser.value(Open::Message).map(|message| self.message(&message)));
                 }
-                let value = parser.value()?;
+                let value = parser.value(Open::Message)?;
                 self.message(&value);
             }
             Part::Tools => {
                 if parser.peek()? == b'[' {
-                    return parser.array(|parser| parser.value().map(|tool| self.tool(&tool)));
+                    return parser.array(|parser| parser.value(Open::Tool).map(|tool| self.tool(&tool)));
                 }
-                let value = parser.value()?;
+                let value = parser.value(Open::Nothing)?;
                 self.policy(key, &value);
             }
             Part::System => {
-                let value = parser.value()?;
+                let value = parser.value(Open::Message)?;
                 self.system_prompt(&value);
             }
             Part::Model => {
-                let value = parser.value()?;
+                let value = parser.value(Open::Nothing)?;
                 self.canonical.value(&value);
                 self.model = Some(self.canonical.finish());
             }
-            Part::Continued => self.continues |= parser.value()? != Json::Null,
-            Part::Ignored => drop(parser.value()?),
+            Part::Continued => self.continues |= parser.value(Open::Nothing)? != Json::Null,
+            Part::Ignored => drop(parser.value(Open::Nothing)?),
             Part::Breakpoint => {
-                let value = parser.value()?;
+                let value = parser.value(Open::One)?;
                 // It stands at the end, wherever that is.
                 self.mark(&value, Section::Messages, u32::MAX);
             }
             Part::Policy => {
-                let value = parser.value()?;
+                let value = parser.value(Open::Nothing)?;
                 self.day |= key == "prompt_cache_retention" && value.as_text() == Some("24h");
                 self.policy(key, &value);
             }
