@@ -11,11 +11,13 @@ use stanchion::{
     admission::{Admission, AdmissionLayer, AdmissionPolicy, AdmissionScheduler},
     circuit::{Circuit, CircuitLayer, CircuitPolicy, CircuitPreflight, CircuitPreflightLayer, CircuitRegistry},
     core::{
-        Call, Candidate, Candidates, Context, Dialect, DispositionRules, Failure, FailureKind, StreamRecord, Usage,
+        Call, Candidate, Candidates, Context, Dialect, DispositionRules, Failure, FailureKind, RecoveryBudget,
+        StreamRecord, Usage,
     },
+    credentials::{CredentialPools, Credentials, CredentialsLayer},
     deadline::{Attempt, AttemptLayer, AttemptLimits, Recovery, RecoveryLayer, RecoveryLimits},
     edge::{Edge, EdgeLayer},
-    fallback::{Fallback, FallbackLayer},
+    fallback::{Fallback, FallbackLayer, OnOverflow},
     retry::{Retry, RetryLayer, RetryPolicy},
     stream::{Commit, CommitLayer, Observe, ObserveLayer},
     upstream::Upstream,
@@ -27,7 +29,7 @@ use tower::{Service, ServiceExt, layer::util::Identity};
 use crate::provider::Provider;
 
 /// The layers inside the edge, over a transport.
-pub type Inner<T> = Recovery<Fallback<Retry<CircuitPreflight<Admission<Guarded<T>>>>>>;
+pub type Inner<T> = Recovery<Fallback<Retry<Credentials<CircuitPreflight<Admission<Guarded<T>>>>>>>;
 
 type Guarded<T> = Circuit<Commit<Attempt<Observe<Upstream<T>>>>>;
 
@@ -39,7 +41,7 @@ type All = Onion<
     RecoveryLayer,
     FallbackLayer,
     RetryLayer,
-    Identity,
+    CredentialsLayer,
     CircuitPreflightLayer,
     AdmissionLayer,
     CircuitLayer,
@@ -62,6 +64,8 @@ pub struct Stack {
     admission: AdmissionLayer,
     limits: AttemptLimits,
     rules: DispositionRules,
+    on_overflow: OnOverflow,
+    keys: CredentialPools,
     observe: ObserveLayer,
     seed: Option<u64>,
 }
@@ -103,6 +107,8 @@ impl Stack {
             admission: AdmissionLayer::default(),
             limits: AttemptLimits::default(),
             rules: DispositionRules::default(),
+            on_overflow: OnOverflow::default(),
+            keys: CredentialPools::default(),
             observe: ObserveLayer::new(),
             seed: None,
         }
@@ -142,8 +148,14 @@ impl Stack {
 
     /// Recovers within a budget, in seconds.
     #[must_use]
-    pub fn recovery(mut self, budget: u64) -> Self {
-        let limits = RecoveryLimits::builder().budget(Duration::from_secs(budget));
+    pub fn recovery(self, budget: u64) -> Self {
+        self.recovers(budget, RecoveryBudget::DEFAULT_ATTEMPTS)
+    }
+
+    /// Recovers within a budget, in seconds, with so many attempts after the first.
+    #[must_use]
+    pub fn recovers(mut self, budget: u64, attempts: u32) -> Self {
+        let limits = RecoveryLimits::builder().budget(Duration::from_secs(budget)).attempts(attempts);
         self.recovery = limits.build().expect("within the range");
         self
     }
@@ -198,6 +210,20 @@ impl Stack {
         self
     }
 
+    /// Sends what is too long for a candidate on to a larger window.
+    #[must_use]
+    pub fn to_larger_windows(mut self) -> Self {
+        self.on_overflow = OnOverflow::LargerWindow;
+        self
+    }
+
+    /// Has several keys of its providers, and keeps from one request to the next how they stand.
+    #[must_use]
+    pub fn keys(mut self, keys: &CredentialPools) -> Self {
+        self.keys = keys.clone();
+        self
+    }
+
     /// Reads replies otherwise.
     #[must_use]
     pub fn observe(mut self, observe: ObserveLayer) -> Self {
@@ -220,12 +246,13 @@ impl Stack {
             None => retry.with_random(|| 1.0),
         };
         let registry = self.registry.clone().unwrap_or_default();
-        let circuit = CircuitLayer::new(registry, self.circuit.clone()).with_candidates(candidates.clone());
+        let circuit = CircuitLayer::new(registry, self.circuit.clone()).with_candidates(self.keys.expand(&candidates));
         Onion::new()
             .edge(EdgeLayer::new().rules(self.rules))
             .recovery(RecoveryLayer::new(self.recovery))
-            .fallback(FallbackLayer::new(candidates).with_rules(self.rules))
+            .fallback(FallbackLayer::new(candidates).with_rules(self.rules).with_overflow(self.on_overflow))
             .retry(retry)
+            .credentials(CredentialsLayer::new(self.keys.clone()))
             .circuit(circuit)
             .admission(self.admission.clone())
             .commit(CommitLayer::new())

@@ -18,7 +18,7 @@
 //! * **What fits.** A candidate whose [window](stanchion_core::Candidate::with_context_window) is too small for the
 //!   request's [estimate](stanchion_core::Call::estimated_tokens) is passed over, without a word against it, as long as
 //!   another fits; if none does all are asked, since an estimate is a guess. A prompt that a provider refuses as too long
-//!   may go on to a [larger window](OnOverflow::LargerWindow).
+//!   may go on to a [larger window](OnOverflow::LargerWindow), and from then on to no smaller one, whatever for.
 //! * **What is in service.** A candidate that an operator has [drained](stanchion_core::Drain) is passed over likewise; if
 //!   all are, the call fails as `Drained`, and nothing is sent.
 //! * **What is sent.** Every candidate gets the same method, headers and body, byte for byte. The last possible
@@ -80,12 +80,16 @@
 //! |---|---|---|---|
 //! | [`candidates`] | any number | | whom to ask, in order, where the request does not say so itself |
 //! | [`rules`] | quota, auth, not_found, overflow, policy | none | what is terminal by default and shall pass on |
+//! | [`fit_guard`] | | on | whether candidates are passed over that the prompt does not fit |
+//! | [`overflow`] | stop, larger window | stop | where a prompt goes that a provider refuses as too long |
 //!
 //! The number of calls is the length of the list at most. There is no clock here: each wait belongs to the layers
 //! inside.
 //!
 //! [`candidates`]: FallbackLayer::new
 //! [`rules`]: FallbackLayer::with_rules
+//! [`fit_guard`]: FallbackLayer::with_fit_guard
+//! [`overflow`]: FallbackLayer::with_overflow
 
 mod future;
 mod layer;

@@ -14,6 +14,8 @@ pub(crate) struct Route {
     on_overflow: OnOverflow,
     /// About how many tokens the request holds, where it is to be held against the windows.
     tokens: Option<usize>,
+    /// The smallest window that will do, now that a smaller one did not.
+    least_window: u32,
 }
 
 impl Route {
@@ -22,7 +24,7 @@ impl Route {
         // A guess refuses nobody: where no candidate fits all are asked, and the provider is the judge.
         let takes = |candidate: &Arc<Candidate>, tokens| !candidate.drain().is_drained() && candidate.fits(tokens);
         let tokens = tokens.filter(|tokens| candidates.iter().any(|candidate| takes(candidate, *tokens)));
-        Self { candidates, rules: settings.rules, on_overflow: settings.on_overflow, tokens }
+        Self { candidates, rules: settings.rules, on_overflow: settings.on_overflow, tokens, least_window: 0 }
     }
 
     pub(crate) fn rules(&self) -> &DispositionRules {
@@ -31,7 +33,7 @@ impl Route {
 
     /// The first candidate, or why there is none.
     pub(crate) fn first(&self) -> Result<Selected, Failure> {
-        self.from(0, 0).ok_or_else(|| match self.candidates.iter().next_back() {
+        self.from(0).ok_or_else(|| match self.candidates.iter().next_back() {
             Some(drained) => {
                 Failure::new(FailureKind::Drained).with_phase(Phase::Connect).with_candidate(drained.name().clone())
             }
@@ -42,29 +44,29 @@ impl Route {
     }
 
     /// Who is asked after `selected` has failed so; `None` if nobody is.
-    pub(crate) fn after(&self, selected: &Selected, failure: &Failure) -> Option<Selected> {
-        if Disposition::of(failure, &self.rules).fallback {
-            return self.from(selected.index + 1, 0);
+    pub(crate) fn after(&mut self, selected: &Selected, failure: &Failure) -> Option<Selected> {
+        if !Disposition::of(failure, &self.rules).fallback {
+            if failure.kind() != FailureKind::ContextOverflow || self.on_overflow != OnOverflow::LargerWindow {
+                return None;
+            }
+            // Whoever is asked from now on, and whatever for: the prompt does not become shorter.
+            self.least_window = selected.candidate.context_window()?.saturating_add(1);
         }
-        if failure.kind() == FailureKind::ContextOverflow && self.on_overflow == OnOverflow::LargerWindow {
-            return self.from(selected.index + 1, selected.candidate.context_window()?.saturating_add(1));
-        }
-        None
+        self.from(selected.index + 1)
     }
 
-    /// The first candidate from a place on that fits, with a window of at least so many tokens.
-    fn from(&self, place: usize, window: u32) -> Option<Selected> {
-        let fits = |index: usize| self.candidates.select(index).filter(|selected| self.takes(selected, window));
+    /// The first candidate from a place on that fits.
+    fn from(&self, place: usize) -> Option<Selected> {
+        let fits = |index: usize| self.candidates.select(index).filter(|selected| self.takes(selected));
         let mut found = (place..self.candidates.len()).find_map(fits)?;
-        found.last = (found.index + 1..self.candidates.len())
-            .all(|later| self.candidates.select(later).is_none_or(|later| !self.takes(&later, 0)));
+        found.last = (found.index + 1..self.candidates.len()).all(|later| fits(later).is_none());
         Some(found)
     }
 
-    fn takes(&self, selected: &Selected, window: u32) -> bool {
+    fn takes(&self, selected: &Selected) -> bool {
         let candidate = &selected.candidate;
-        let wide = window == 0 || candidate.context_window().is_some_and(|own| own >= window);
+        let is_wide = self.least_window == 0 || candidate.context_window().is_some_and(|own| own >= self.least_window);
         // What was drained since a request came is noticed further in, before the next attempt.
-        !candidate.drain().is_drained() && wide && self.tokens.is_none_or(|tokens| candidate.fits(tokens))
+        !candidate.drain().is_drained() && is_wide && self.tokens.is_none_or(|tokens| candidate.fits(tokens))
     }
 }

@@ -64,7 +64,8 @@ impl<S, B> Walk<S, B> {
         let has_attempts = self.context.as_ref().and_then(Context::recovery).is_none_or(RecoveryBudget::has_attempts);
         let next = self.route.after(&self.selected, &failure);
         let failure = self.weigh(failure, next.is_some());
-        let Some(next) = next.filter(|_| has_attempts) else {
+        // Who was taken for the last has the request itself, whoever has come back into service since.
+        let Some(next) = next.filter(|_| has_attempts && self.request.is_some()) else {
             return Next::Leave(self.count(failure));
         };
         self.best = Some(failure);

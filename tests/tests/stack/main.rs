@@ -13,6 +13,7 @@
 //! | [`queues`] | what a client is told whom the queue turns away |
 //! | [`recovery`] | nothing outlasts the budget of a recovery, and nothing is left behind |
 //! | [`sessions`] | how long a prompt cache lives, and what several requests of a session are told and billed |
+//! | [`one_of_many`] | whatever candidates do, one of them reaches the client at most, and no limit is passed |
 //! | [`telemetry`] | every request is told of once, however it ends, and what is told agrees with what happened |
 //! | [`traces`] | whole requests, event by event |
 
@@ -23,6 +24,7 @@ mod fallback;
 mod framing;
 mod hints;
 mod meaning;
+mod one_of_many;
 mod owner;
 mod queues;
 mod recovery;

@@ -188,3 +188,19 @@ async fn a_drained_candidate_is_passed_over_without_a_word() {
     layer.layer(script.clone()).oneshot(request()).await.unwrap();
     assert_eq!(script.asked(), ["b"]);
 }
+
+#[tokio::test]
+async fn who_comes_back_into_service_behind_the_last_is_not_asked() {
+    let list = candidates(["a", "b"]);
+    let drain = list.select(1).unwrap().candidate.drain().clone();
+    drain.set(true);
+    let back = drain.clone();
+    // The last was given the request itself: there is none left.
+    let service = service_fn(move |_: Request<_>| {
+        back.set(false);
+        async { Err::<Response<()>, _>(failure(FailureKind::Overloaded)) }
+    });
+    let failed = Fallback::new(service, list).oneshot(request()).await.unwrap_err();
+    assert_eq!(failed.kind(), FailureKind::Overloaded);
+    assert!(!drain.is_drained());
+}

@@ -1,18 +1,45 @@
 //! Every row of the table: which kinds of failure are passed on.
 
-use stanchion_core::{Disposition, DispositionRules, FailureKind, FallbackOn, Phase};
+use std::task::Poll;
+
+use http::Response;
+use stanchion_core::{BoxError, Disposition, DispositionRules, Failure, FailureKind, FallbackOn, Phase};
 use stanchion_fallback::FallbackLayer;
 use stanchion_testkit::{candidates, request};
-use tower::{Layer, ServiceExt};
+use tokio_test::{assert_pending, assert_ready_ok, task};
+use tower::Layer;
+use tower_test::mock::{self, Spawn};
 
-use super::{Script, failure, status};
+use super::{Req, failure, selected, status};
 
-async fn asked(rules: DispositionRules, first: stanchion_core::Failure) -> usize {
-    let script = Script::new([Err(first), Ok(())]);
-    let layer = FallbackLayer::new(candidates(["a", "b"])).with_rules(rules);
-    let passed = layer.layer(script.clone()).oneshot(request()).await.is_ok();
-    assert_eq!(passed, script.asked().len() == 2);
-    script.asked().len()
+/// How many of two candidates are asked if the first fails so and the second answers.
+async fn asked(rules: DispositionRules, first: Failure) -> usize {
+    let kind = first.kind();
+    let (inner, mut provider) = mock::pair::<Req, Response<()>>();
+    let mut service = Spawn::new(FallbackLayer::new(candidates(["a", "b"])).with_rules(rules).layer(inner));
+    provider.allow(1);
+    assert_ready_ok!(service.poll_ready());
+    let mut call = task::spawn(service.call(request()));
+    assert_pending!(call.poll());
+    let (asked, reply) = provider.next_request().await.expect("the first is asked");
+    assert_eq!((selected(&asked).candidate.provider(), selected(&asked).last), ("a", false));
+    reply.send_error(BoxError::from(first));
+
+    if let Poll::Ready(result) = call.poll() {
+        let failed = result.expect_err("nobody answered");
+        assert_eq!((failed.kind(), failed.candidate().map(|name| &**name)), (kind, Some("a/gpt-x")));
+        assert_pending!(provider.poll_request());
+        return 1;
+    }
+    // The second waits for the service, and nobody is asked before.
+    assert_pending!(provider.poll_request());
+    provider.allow(1);
+    assert_pending!(call.poll());
+    let (asked, reply) = provider.next_request().await.expect("the second is asked");
+    assert_eq!((selected(&asked).candidate.provider(), selected(&asked).last), ("b", true));
+    reply.send_response(Response::new(()));
+    assert_ready_ok!(call.poll());
+    2
 }
 
 #[tokio::test]

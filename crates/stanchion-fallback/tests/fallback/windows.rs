@@ -61,6 +61,12 @@ async fn an_overflow_goes_to_a_larger_window_where_it_is_wished() {
     let larger = FallbackLayer::new(list()).with_overflow(OnOverflow::LargerWindow);
     let (names, last) = asked(larger.clone(), 100, &overflow).await;
     assert_eq!((names, last), (vec!["small".to_owned(), "large".to_owned()], vec![false, true]));
+    // Whatever the larger one fails with, the prompt fits no smaller one.
+    let then = [FailureKind::ContextOverflow, FailureKind::CircuitOpen];
+    let smaller =
+        windows([("small", 8_000), ("large", 128_000), ("unknown", 0), ("equal", 8_000), ("larger", 200_000)]);
+    let (names, last) = asked(FallbackLayer::new(smaller).with_overflow(OnOverflow::LargerWindow), 100, &then).await;
+    assert_eq!((names, last), (vec!["small".to_owned(), "large".into(), "larger".into()], vec![false, false, true]));
     // Nobody has more than the largest.
     let twice = [FailureKind::ContextOverflow, FailureKind::ContextOverflow];
     assert_eq!(asked(larger, 100, &twice).await.0, ["small", "large"]);

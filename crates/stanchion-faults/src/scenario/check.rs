@@ -36,7 +36,7 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), Problem> {
         }
     }
     let known = scenario.candidates();
-    for name in scenario.candidate.keys().filter(|name| !known.contains(&name.as_str())) {
+    if let Some(name) = scenario.candidate.keys().find(|name| !known.contains(&name.as_str())) {
         return complaint(format!("candidate.{name}"), "names no candidate that is scripted or refused");
     }
     let expect = &scenario.expect;
