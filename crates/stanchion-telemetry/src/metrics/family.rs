@@ -74,8 +74,8 @@ impl fmt::Debug for Label {
     }
 }
 
-/// The labels of one series. An array: no update allocates.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+/// The labels of one series. An array: no update allocates. Their names are those of the metric, so only values tell them apart.
+#[derive(Debug, Clone)]
 pub(super) struct Labels {
     names: &'static [&'static str],
     values: [Label; LABELS],
@@ -89,6 +89,22 @@ impl Labels {
             *label = value;
         }
         labels
+    }
+}
+
+impl PartialEq for Labels {
+    fn eq(&self, other: &Self) -> bool {
+        self.values == other.values
+    }
+}
+
+impl Eq for Labels {}
+
+impl Hash for Labels {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        for value in &self.values[..self.names.len()] {
+            value.hash(state);
+        }
     }
 }
 
