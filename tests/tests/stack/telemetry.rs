@@ -8,9 +8,10 @@ use http::Request;
 use http_body_util::Full;
 use proptest::prelude::*;
 use stanchion::{
-    core::{Ending, Event, FailureKind, Phase, TraceContext},
+    core::{Dialect, Ending, Event, FailureKind, Phase, Secret, TraceContext},
     telemetry::{
-        AttemptOutcome, InFlight, Live, Metrics, MetricsFormat, RequestId, RequestRecord, Sink, TelemetryLayer, Wait,
+        AttemptOutcome, CallRecordSettings, CallRecords, InFlight, Live, Metrics, MetricsFormat, RequestId,
+        RequestRecord, Sink, Spans, TelemetryLayer, Wait, live::LiveTold,
     },
     usage::UsageLayer,
 };
@@ -19,7 +20,7 @@ use stanchion_testkit::Events;
 use stanchion_tests::{
     provider::Provider,
     replies::{done, ending, finish, json, millis, ok, role, secs, stream, text},
-    stack::{Outcome, Stack},
+    stack::{Outcome, Stack, candidate},
 };
 use tokio::time::timeout;
 use tower::{Layer, Service};
@@ -192,6 +193,136 @@ async fn a_request_that_queues_is_seen_in_the_queue() {
     let queued: Vec<_> = watched.ledger.records().iter().map(|record| record.waits.queue).collect();
     assert_eq!(queued.iter().max(), Some(&secs(20)));
     assert!(watched.is_idle());
+}
+
+/// Everything that `tracing` is told, spans and all, as text.
+fn logged(run: impl FnOnce()) -> String {
+    use tracing_subscriber::fmt::{MakeWriter, format::FmtSpan};
+
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl MakeWriter<'_> for Kept {
+        type Writer = Self;
+
+        fn make_writer(&self) -> Self {
+            self.clone()
+        }
+    }
+
+    let kept = Kept::default();
+    let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_ansi(false);
+    let subscriber = subscriber.with_span_events(FmtSpan::FULL);
+    tracing::subscriber::with_default(subscriber.with_writer(kept.clone()).finish(), run);
+    let bytes = kept.0.lock().unwrap().clone();
+    String::from_utf8(bytes).unwrap()
+}
+
+/// What no sink may ever show. Their names say where they are planted.
+const SECRETS: [&str; 9] = [
+    "canary-key",
+    "canary-session",
+    "canary-owner",
+    "canary-prompt",
+    "canary-output",
+    "canary-tool",
+    "canary-state",
+    "canary-error",
+    "canary-address",
+];
+
+fn secretive() -> impl Iterator<Item = Script> {
+    let quoting = r#"{"error":{"message":"canary-error: you asked canary-prompt","type":"server_error"}}"#;
+    let call = r#"{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"canary-tool","arguments":"{}"}}]}}]}"#;
+    let told = stanchion_faults::scenario::Step::sse(
+        r#"{"error":{"message":"canary-error in the middle of canary-output","type":"server_error"}}"#,
+    );
+    [
+        json(503, quoting),
+        json(429, quoting),
+        stream([
+            role(),
+            text("canary-output"),
+            stanchion_faults::scenario::Step::sse(call),
+            finish("tool_calls"),
+            done(),
+        ]),
+        stream([role(), text("canary-output"), told]),
+        ending(End::Hang, [role(), text("canary-output")]),
+        json(400, quoting),
+    ]
+    .into_iter()
+}
+
+#[test]
+fn no_sink_shows_a_secret() {
+    let folder = std::env::temp_dir().join(format!("stanchion-canaries-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("calls.jsonl");
+    let mut emitted = Vec::new();
+    let log = logged(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let watched = Watched::new();
+            let records = CallRecords::open(CallRecordSettings::new(&path)).unwrap();
+            let layer = watched.layer.clone().sink(Arc::new(records.clone())).sink(Arc::new(Spans::new()));
+            let watched = Watched { layer, ..watched };
+            let mut told = watched.live.subscribe();
+            let provider = Provider::new(secretive());
+            let candidate = candidate(Dialect::OpenAiChat, "a", "http://a.test/canary-address");
+            let candidate = candidate.with_credential(Secret::new("canary-key"));
+            let stack = Stack::of(Dialect::OpenAiChat, [candidate]).limits(20, 20, 0).max_retries(2);
+            for _ in 0..4 {
+                let events = Events::new();
+                let context = events.context_builder().session("canary-session").owner("canary-owner");
+                let mut request = stack.request(context.build());
+                let headers = request.headers_mut();
+                headers.insert("authorization", "Bearer canary-key".parse().unwrap());
+                headers.insert("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".parse().unwrap());
+                headers.insert("tracestate", "vendor=canary-state".parse().unwrap());
+                let body = r#"{"model":"any","stream":true,"messages":[{"role":"user","content":"canary-prompt"}],"tools":[{"type":"function","function":{"name":"canary-tool"}}]}"#;
+                *request.body_mut() = Full::from(body);
+                emitted.push(serde_json::to_string(&watched.live.snapshot()).unwrap());
+                let outcome = Outcome::of(watched.service(&stack, &provider), request, &events).await;
+                assert!(outcome.failure.is_some() || outcome.body().contains("canary-output"), "{outcome:?}");
+            }
+            assert_eq!(provider.attempts(), 6, "all that is planted has been played");
+            assert!(provider.seen()[0].headers.values().any(|value| value == "vendor=canary-state"));
+            while let Ok(Some(LiveTold::Event(event))) = timeout(secs(1), told.next()).await {
+                emitted.push(serde_json::to_string(&*event).unwrap());
+                emitted.push(format!("{event:?}"));
+            }
+            emitted.push(serde_json::to_string(&watched.live.snapshot()).unwrap());
+            emitted.push(watched.metrics.encode(MetricsFormat::Prometheus));
+            emitted.push(watched.metrics.encode(MetricsFormat::OpenMetrics));
+            emitted.push(format!("{:?}", watched.ledger.records()));
+            assert!(records.close(secs(60)));
+        });
+    });
+    emitted.push(std::fs::read_to_string(&path).unwrap());
+    emitted.push(log);
+    let emitted = emitted.concat();
+    std::fs::remove_dir_all(&folder).unwrap();
+    for shown in
+        ["provider_retry", "stanchion_requests_total", "\"ending\":\"failed\"", "attempt{number=2", "idle_timeout"]
+    {
+        assert!(emitted.contains(shown), "{shown} is missing");
+    }
+    for secret in SECRETS {
+        let at = emitted.find(secret);
+        assert!(at.is_none(), "{secret}: {}", &emitted[at.unwrap().saturating_sub(200)..at.unwrap() + 40]);
+    }
 }
 
 /// What a client does with its request: reads it to the end, or leaves after so many milliseconds.
