@@ -408,7 +408,6 @@ impl Progress {
                 }
                 let dropped = matches!(end, End::Dropped(_));
                 let ending = match record {
-                    Some(record) if record.terminal() => Ending::Complete,
                     Some(record) if record.ending().is_some() => record.ending().expect("just asked"),
                     _ if dropped => Ending::Cancelled,
                     _ if self.status.is_some_and(|status| !(200..300).contains(&status)) => Ending::Failed,

@@ -33,6 +33,19 @@ async fn a_reply_that_ends_is_complete() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_reply_that_reports_its_end_need_not_be_asked_once_more() {
+    let (told, layer) = told();
+    let body = ScriptedBody::frames(["ab", "c"]);
+    let mut body = layer.layer(answering([Ok(Response::new(body))])).oneshot(request()).await.unwrap().into_body();
+    body.frame().await.unwrap().unwrap();
+    assert_eq!(told.lines(), ["began", "first chunk 0"]);
+    body.frame().await.unwrap().unwrap();
+    assert_eq!(told.lines(), ["complete"]);
+    drop(body);
+    assert_eq!(told.record().bytes, 3);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_reply_without_a_body_is_complete_at_once() {
     let (told, layer) = told();
     let reply = layer.layer(answering([Ok(Response::new(ScriptedBody::new([])))])).oneshot(request()).await.unwrap();
