@@ -194,6 +194,13 @@ impl Stack {
         self
     }
 
+    /// Queues where another stack's requests do.
+    #[must_use]
+    pub fn queued_with(mut self, other: &Self) -> Self {
+        self.admission = other.admission.clone();
+        self
+    }
+
     /// Has other clocks: first output, idle and total, in seconds. Zero is none.
     #[must_use]
     pub fn limits(mut self, first_output: u64, idle: u64, total: u64) -> Self {

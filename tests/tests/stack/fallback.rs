@@ -1,4 +1,7 @@
-use stanchion::core::{Dialect, DispositionRules, FailureKind, FallbackOn, Phase};
+use stanchion::{
+    circuit::{CircuitPolicy, CircuitRegistry},
+    core::{Dialect, DispositionRules, FailureKind, FallbackOn, Phase, RequestClass, Secret},
+};
 use stanchion_faults::scenario::{Before, End, Script};
 use stanchion_tests::{
     provider::Provider,
@@ -117,4 +120,69 @@ async fn what_is_terminal_passes_on_only_by_name() {
         assert_eq!(outcome.status(), Some(200), "{class}");
         assert_eq!((provider.order(), outcome.took), (vec!["p".to_owned(), "s".to_owned()], secs(0)), "{class}");
     }
+}
+
+/// The events without those of each attempt.
+fn trace(outcome: &stanchion_tests::stack::Outcome) -> Vec<&str> {
+    outcome.timed_events.iter().map(String::as_str).filter(|line| !line.contains(" P.")).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_candidate_whose_circuit_is_open_is_left_for_the_next_with_or_without_a_person_waiting() {
+    let registry = CircuitRegistry::new();
+    let policy = CircuitPolicy::builder().consecutive(1).build().unwrap();
+    let down = pair(json(503, "{}"), ok());
+    Stack::chat(&down).circuit(policy.clone()).registry(&registry).max_retries(0).ask_inner(&down).await;
+    for budget in [0, 600] {
+        let provider = pair(ok(), ok());
+        let stack = Stack::chat(&provider).circuit(policy.clone()).registry(&registry).recovery(budget);
+        let outcome = stack.ask_inner(&provider).await;
+        assert_eq!(trace(&outcome), ["0 C.rejected~10000", "0 M.fallback p/m>s/m"], "{budget}");
+        assert_eq!((provider.order(), outcome.took), (vec!["s".to_owned()], secs(0)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_queued_for_too_long_goes_on_to_the_next_and_leaves_the_queue() {
+    let provider = pair(ok(), ok());
+    let stack = Stack::chat(&provider).concurrency(1);
+    let first = stack.candidates().remove(0);
+    let place = stack.queue().handle(&first.into());
+    let taken = place.admit(Some("thief"), RequestClass::Foreground, 0).await;
+    let outcome = stack.ask_inner(&provider).await;
+    let lines = trace(&outcome);
+    assert_eq!(lines[0], "0 A.queued#1/1~0(domain)");
+    assert_eq!(
+        lines[lines.len() - 2..],
+        ["180000 A.rejected~180000(wait_timeout/domain)", "180000 M.fallback p/m>s/m"],
+        "{lines:?}"
+    );
+    assert_eq!((provider.order(), outcome.failure.is_none()), (vec!["s".to_owned()], true));
+    drop(taken);
+    let queue = stack.queue().scheduler().status();
+    assert_eq!((queue.in_flight, queue.queued), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_candidate_has_its_own_key_and_queues_by_it() {
+    let with_key = |key: &str| {
+        let candidate = candidate(Dialect::OpenAiChat, "p", "http://p.test");
+        candidate.with_credential(Secret::new(format!("sk-{key}")))
+    };
+    let provider = Provider::with([("p", vec![json(503, "{}"), ok()])]);
+    let stack = Stack::of(Dialect::OpenAiChat, [with_key("one"), with_key("two")]).max_retries(0).concurrency(1);
+    // The same provider and address, with another account.
+    let outcome = stack.ask_inner(&provider).await;
+    let keys: Vec<_> = provider.seen().iter().map(|seen| seen.headers["authorization"].clone()).collect();
+    assert_eq!(keys, ["Bearer sk-one", "Bearer sk-two"]);
+    assert!(outcome.failure.is_none());
+
+    let provider = Provider::with([("p", vec![ok()])]);
+    let taken = stack.queue().handle(&with_key("one").into());
+    let taken = taken.admit(Some("thief"), RequestClass::Foreground, 0).await;
+    let asking = stack.ask_inner(&provider);
+    assert!(tokio::time::timeout(secs(1), asking).await.is_err(), "the first account's place is taken");
+    let second = Stack::of(Dialect::OpenAiChat, [with_key("two")]);
+    assert!(second.queued_with(&stack).ask_inner(&provider).await.failure.is_none(), "the second's is free");
+    drop(taken);
 }
