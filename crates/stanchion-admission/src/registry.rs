@@ -196,6 +196,31 @@ impl AdmissionScheduler {
         }
     }
 
+    /// Takes the limits of another scheduler, and its weights of owners, which may be set up for this alone: for settings that change
+    /// while requests run. What runs goes on and what waits keeps its place, even where that is more than may be from now on; whoever may
+    /// run under the new limits does so at once.
+    ///
+    /// Only layers that are made afterwards are [off](crate::AdmissionLayer::is_off) or not by the new limits, and whoever
+    /// passed a layer that was off is not counted. An [aging](AdmissionSchedulerBuilder::aging) interval takes back no
+    /// rank that was given.
+    ///
+    /// ```
+    /// use stanchion_admission::AdmissionScheduler;
+    ///
+    /// let scheduler = AdmissionScheduler::builder().global_concurrency(8).build().unwrap();
+    /// scheduler.adopt(&AdmissionScheduler::builder().global_concurrency(16).weight("release-bot", 3).build().unwrap());
+    /// assert_eq!(scheduler.status().limit, Some(16));
+    /// ```
+    pub fn adopt(&self, other: &Self) {
+        self.0.adopt(&other.0);
+    }
+
+    /// Forgets what [adaptive](crate::Adaptive) limits have come to, for when their settings change: layers that are made
+    /// afterwards begin anew, and those from before adapt no more.
+    pub fn forget_adapted(&self) {
+        self.0.forget_adapted();
+    }
+
     /// Lets nobody in any more: whoever waits fails with
     /// [`QueueClosed`](stanchion_core::FailureKind::QueueClosed), and so does whoever comes. What runs goes on to its
     /// end. For a process that shuts down.

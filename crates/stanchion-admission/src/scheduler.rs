@@ -557,6 +557,19 @@ impl<W> Scheduler<W> {
         }
     }
 
+    /// Takes other limits, and other weights of owners. What runs goes on and what waits stays, even if it is more than may be from
+    /// now on; a rank that a ticket was given for its wait is not taken back. Somebody may start: drain.
+    pub(crate) fn set_limits(&mut self, limits: Limits, weight: impl Fn(u128) -> u32) {
+        self.limits = limits;
+        for at in self.owners.used().collect::<Vec<_>>() {
+            self.owners[at].weight = weight(self.owners[at].key);
+            self.refresh_owner(at);
+        }
+        for at in self.domains.used().collect::<Vec<_>>() {
+            self.refresh_domain(at);
+        }
+    }
+
     /// Lets nobody in any more. Calls `closed` for each who waits.
     pub(crate) fn close(&mut self, mut closed: impl FnMut(&mut W)) {
         self.closed = true;

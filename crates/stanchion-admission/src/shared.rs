@@ -3,7 +3,7 @@ use std::{
     hash::{BuildHasher, RandomState},
     sync::{
         Arc, PoisonError, RwLock, Weak,
-        atomic::{AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     task::{Context, Poll, Waker},
     time::Duration,
@@ -25,12 +25,33 @@ pub(crate) struct Shared {
     epoch: Instant,
     secret: DomainSecret,
     names: [RandomState; 2],
-    weights: HashMap<u128, u32>,
-    limits_concurrency: bool,
+    weights: RwLock<Weights>,
+    /// Whether any owner has a weight: most schedulers know none, and then nobody looks.
+    weighs: AtomicBool,
+    limits_concurrency: AtomicBool,
     /// What layers hold for requests that run.
     pub(crate) retained: RetainedBytes,
     domains: RwLock<HashMap<FailureDomain, Weak<Domain>>>,
     next: AtomicU64,
+}
+
+/// What owners count in the rotation, those that count more than 1.
+#[derive(Default)]
+struct Weights {
+    /// As they were set, for whoever takes them over.
+    named: Vec<(Box<str>, u32)>,
+    by_account: HashMap<u128, u32>,
+}
+
+impl Weights {
+    fn new(names: &[RandomState; 2], named: Vec<(Box<str>, u32)>) -> Self {
+        let by_account = named.iter().map(|(name, weight)| (key(names, Some(name)), *weight)).collect();
+        Self { named, by_account }
+    }
+
+    fn of(&self, owner: u128) -> u32 {
+        self.by_account.get(&owner).copied().unwrap_or(1)
+    }
 }
 
 /// A failure domain, as long as anybody knows it.
@@ -131,14 +152,15 @@ impl Shared {
         weights: Vec<(Box<str>, u32)>,
     ) -> Self {
         let names = [RandomState::new(), RandomState::new()];
-        let weights = weights.into_iter().map(|(name, weight)| (key(&names, Some(&name)), weight)).collect();
+        let weights = Weights::new(&names, weights);
         Self {
             state: Mutex::new(Scheduler::new(limits)),
             epoch: Instant::now(),
             secret,
             names,
-            weights,
-            limits_concurrency,
+            weighs: AtomicBool::new(!weights.named.is_empty()),
+            weights: RwLock::new(weights),
+            limits_concurrency: AtomicBool::new(limits_concurrency),
             retained: RetainedBytes::default(),
             domains: RwLock::default(),
             next: AtomicU64::new(0),
@@ -146,7 +168,34 @@ impl Shared {
     }
 
     pub(crate) fn limits_concurrency(&self) -> bool {
-        self.limits_concurrency
+        self.limits_concurrency.load(Ordering::Relaxed)
+    }
+
+    /// Takes over what another was set up with.
+    pub(crate) fn adopt(&self, other: &Self) {
+        let named = other.weights.read().unwrap_or_else(PoisonError::into_inner).named.clone();
+        let limits = other.read(|state| state.limits().clone());
+        let weights = &mut *self.weights.write().unwrap_or_else(PoisonError::into_inner);
+        *weights = Weights::new(&self.names, named);
+        self.weighs.store(!weights.named.is_empty(), Ordering::Relaxed);
+        self.limits_concurrency.store(other.limits_concurrency(), Ordering::Relaxed);
+        self.change(|state| state.set_limits(limits, |owner| weights.of(owner)));
+    }
+
+    /// Forgets what limits that adapt have come to.
+    pub(crate) fn forget_adapted(&self) {
+        for domain in self.domains() {
+            *domain.adaptive.write().unwrap_or_else(PoisonError::into_inner) = None;
+            domain.cap.store(u32::MAX, Ordering::Relaxed);
+            self.change(|state| state.cap(domain.id, u32::MAX));
+        }
+    }
+
+    fn weight(&self, owner: u128) -> u32 {
+        if !self.weighs.load(Ordering::Relaxed) {
+            return 1;
+        }
+        self.weights.read().unwrap_or_else(PoisonError::into_inner).of(owner)
     }
 
     /// A number that nobody else has.
@@ -215,7 +264,7 @@ impl Shared {
             limits: ask.limits,
             cap: 0,
             owner: ask.owner,
-            weight: if self.weights.is_empty() { 1 } else { self.weights.get(&ask.owner).copied().unwrap_or(1) },
+            weight: self.weight(ask.owner),
             class: ask.class,
             bytes: 0,
             cost: ask.cost,

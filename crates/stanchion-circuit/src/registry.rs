@@ -1,5 +1,5 @@
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fmt,
     sync::{Arc, Weak},
     time::Duration,
@@ -153,6 +153,29 @@ impl CircuitRegistry {
     /// counts for nothing any more. Returns how many circuits there are of that name.
     pub fn reset(&self, candidate: &str) -> usize {
         self.each(candidate, reset)
+    }
+
+    /// Forgets the circuits of all but these candidates under these policies, open ones too: for when others are configured. Returns how
+    /// many there were. One that is used again begins anew.
+    pub fn retain<'a>(&self, kept: impl IntoIterator<Item = (&'a Candidate, &'a CircuitPolicy)>) -> usize {
+        let domain =
+            |(candidate, policy): (&Candidate, &CircuitPolicy)| candidate.domain(&self.0.secret, &policy.key());
+        let kept: HashSet<FailureDomain> = kept.into_iter().map(domain).collect();
+        let known = lock(&self.0.table).known.clone();
+        let gone: Vec<Arc<Entry>> = known
+            .iter()
+            .filter(|(domain, _)| !kept.contains(domain))
+            .filter_map(|(_, entry)| entry.upgrade())
+            .collect();
+        let now = Instant::now();
+        // Only what is closed is let go.
+        for entry in &gone {
+            reset(entry, now);
+        }
+        let attached = &mut lock(&self.0.table).attached;
+        let before = attached.len();
+        attached.retain(|entry| !gone.iter().any(|gone| Arc::ptr_eq(gone, entry)) || !entry.detach(now));
+        before - attached.len()
     }
 
     fn each(&self, candidate: &str, act: impl Fn(&Arc<Entry>, Instant)) -> usize {

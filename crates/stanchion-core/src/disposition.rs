@@ -293,6 +293,8 @@ const fn row(kind: FailureKind) -> Row {
         // Nothing is wrong with it, and nothing tells when it is back: the next one is asked.
         K::Drained => (Never, Yes, Untouched, ServerError, StatusCode::SERVICE_UNAVAILABLE),
         K::RecoveryBudget => (Never, No, Abandon, Timeout, StatusCode::GATEWAY_TIMEOUT),
+        // Nobody here goes on; it says nothing of the provider.
+        K::ShuttingDown => (Never, No, Abandon, ServerError, StatusCode::SERVICE_UNAVAILABLE),
         // 499 is nginx's "client closed request"; nobody is left to read it.
         K::Cancelled => (Never, No, Abandon, Timeout, StatusCode::REQUEST_TIMEOUT),
         // This candidate is set up wrongly; the next one may not be.

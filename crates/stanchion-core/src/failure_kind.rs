@@ -71,6 +71,8 @@ pub enum FailureKind {
     QueueClosed,
     /// The candidate was taken out of service by hand.
     Drained,
+    /// The process ends, and has waited for this request as long as it may.
+    ShuttingDown,
     /// The budget of a bounded recovery is spent.
     RecoveryBudget,
     /// The caller gave up.
@@ -83,7 +85,7 @@ pub enum FailureKind {
 
 impl FailureKind {
     /// Every kind, in the order of their declaration.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 37] = [
         Self::Connect,
         Self::Unprocessed,
         Self::Transport,
@@ -116,6 +118,7 @@ impl FailureKind {
         Self::QueueTimeout,
         Self::QueueClosed,
         Self::Drained,
+        Self::ShuttingDown,
         Self::RecoveryBudget,
         Self::Cancelled,
         Self::Misconfigured,
@@ -157,6 +160,7 @@ impl FailureKind {
             Self::QueueTimeout => "queue_timeout",
             Self::QueueClosed => "queue_closed",
             Self::Drained => "candidate_drained",
+            Self::ShuttingDown => "shutting_down",
             Self::RecoveryBudget => "recovery_budget_exceeded",
             Self::Cancelled => "cancelled",
             Self::Misconfigured => "misconfigured",
@@ -199,6 +203,7 @@ impl FailureKind {
             Self::QueueTimeout => "no permit within the longest admission wait",
             Self::QueueClosed => "admission is closed",
             Self::Drained => "the candidate was taken out of service",
+            Self::ShuttingDown => "the gateway is shutting down",
             Self::RecoveryBudget => "no recovery within the recovery budget",
             Self::Cancelled => "the caller gave up",
             Self::Misconfigured => "the configuration does not allow this request",
@@ -236,7 +241,7 @@ impl FailureKind {
             Self::RequestTooLarge => "send less, or raise server.max_request_bytes",
             Self::EventTooLarge => "raise the event ceiling",
             Self::CircuitOpen | Self::QueueFull | Self::QueueTimeout => "ask again after the given delay",
-            Self::QueueClosed => "ask another instance",
+            Self::QueueClosed | Self::ShuttingDown => "ask another instance",
             Self::Drained => "put a candidate of this model back into service",
             Self::RecoveryBudget => "ask again later, or raise recovery.budget",
             Self::Cancelled => "nothing is to be done",

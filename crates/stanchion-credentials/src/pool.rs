@@ -2,7 +2,10 @@ use std::{
     collections::HashMap,
     fmt,
     path::Path,
-    sync::{Arc, Mutex, PoisonError, RwLock, Weak},
+    sync::{
+        Arc, Mutex, PoisonError, RwLock, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, SystemTime},
 };
 
@@ -35,6 +38,8 @@ struct Inner {
     /// circuit, finds the same one again.
     candidates: RwLock<HashMap<usize, Keyed>>,
     file: Option<StateFile>,
+    /// Whether the file is another pool's now.
+    retired: AtomicBool,
     restored: Restored,
 }
 
@@ -81,6 +86,7 @@ impl CredentialPool {
             rotation: Mutex::new(rotation),
             candidates: RwLock::default(),
             file,
+            retired: AtomicBool::new(false),
             restored,
         }))
     }
@@ -98,6 +104,23 @@ impl CredentialPool {
     /// How the pool chooses.
     pub fn strategy(&self) -> CredentialStrategy {
         self.rotation(|rotation| rotation.strategy())
+    }
+
+    /// Whether another pool has the same credentials under the same ids and settings, so that the one can stand for the
+    /// other.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let (own, others) = (&self.0, &other.0);
+        own.provider == others.provider
+            && own.ids == others.ids
+            && own.secrets == others.secrets
+            && self.state_path() == other.state_path()
+            && self.rotation(|rotation| *rotation.terms()) == other.rotation(|rotation| *rotation.terms())
+    }
+
+    /// Writes the state file never again, not even at the end: another pool has taken its place, and requests that still
+    /// run with this one must not undo what that has learnt.
+    pub fn retire(&self) {
+        self.0.retired.store(true, Ordering::Relaxed);
     }
 
     /// What became of the state file when the pool was built.
@@ -219,7 +242,7 @@ impl CredentialPool {
 
 impl Inner {
     fn save(&self) -> Result<bool, StateError> {
-        let Some(file) = &self.file else { return Ok(false) };
+        let Some(file) = self.file.as_ref().filter(|_| !self.retired.load(Ordering::Relaxed)) else { return Ok(false) };
         file.save(|saved| {
             let mut rotation = lock(&self.rotation);
             let version = rotation.version();

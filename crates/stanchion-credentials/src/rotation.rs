@@ -147,6 +147,10 @@ impl Rotation {
         Self { terms, slots: vec![Slot::default(); count].into(), cursor: 0, picks: 0, version: 0 }
     }
 
+    pub(crate) fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
     pub(crate) fn strategy(&self) -> CredentialStrategy {
         self.terms.strategy
     }

@@ -46,7 +46,7 @@ const HEAD_TIME: Duration = Duration::from_secs(10);
 const ACTIONS: usize = 64;
 
 /// How the admin listener is set up.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct AdminSettings {
     /// Where it listens.
     pub listen: SocketAddr,

@@ -28,11 +28,20 @@ mod overrides;
 mod page;
 mod resilience;
 mod schema;
+mod server;
 mod shape;
 mod shared;
+mod sources;
 mod value;
 
-use std::{collections::BTreeMap, fmt, net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use stanchion::{
     admission::{AdmissionPolicy, AdmissionScheduler},
@@ -59,10 +68,14 @@ pub use self::{
 /// A configuration that has been read and found whole.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where clients connect.
-    pub listen: SocketAddr,
+    /// Where and how clients connect.
+    pub server: ServerSettings,
     /// Where operators look and act, if anywhere.
     pub admin: Option<AdminSettings>,
+    /// The first 12 hexadecimal digits of the SHA-256 of all that it was read from.
+    pub hash: String,
+    /// The files that it was read from: the configuration itself, keys, prices.
+    pub files: Vec<PathBuf>,
     /// The largest request body, in bytes.
     pub max_request_bytes: usize,
     /// Whether clients are believed what they say of themselves.
@@ -81,6 +94,23 @@ pub struct Config {
     pub models: BTreeMap<String, Model>,
     /// Providers whose models can be asked for as `provider/model`, each as a model of its own with the defaults.
     pub passthrough: BTreeMap<String, Model>,
+}
+
+/// Where and how clients connect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ServerSettings {
+    /// Where.
+    pub listen: SocketAddr,
+    /// How long running replies may go on once the process is to end.
+    pub drain: Duration,
+    /// How often the files are looked at for changes; `None` if never.
+    pub watch: Option<Duration>,
+}
+
+impl Default for ServerSettings {
+    fn default() -> Self {
+        Self { listen: LISTEN, drain: Duration::from_secs(30), watch: Some(Duration::from_secs(2)) }
+    }
 }
 
 /// A client that may connect.
@@ -133,6 +163,8 @@ pub struct Model {
     pub stream: StreamSettings,
 }
 
+/// The default of `server.listen`: 127.0.0.1:8080.
+pub const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 /// The default of `server.max_request_bytes`: 32 MiB.
 pub const MAX_REQUEST_BYTES: usize = 32 * 1024 * 1024;
 /// The default of `timeouts.connect`: 10 s.
@@ -213,6 +245,11 @@ pub struct Complaint {
 }
 
 impl ConfigError {
+    /// What is wrong with a file.
+    pub(crate) fn new(file: &Path, complaints: Vec<Complaint>) -> Self {
+        Self { file: file.display().to_string(), complaints }
+    }
+
     /// What is wrong, in the order of the file.
     pub fn complaints(&self) -> &[Complaint] {
         &self.complaints
@@ -257,7 +294,9 @@ impl Config {
                 reason: format!("cannot be read: {error}"),
             }],
         })?;
-        Self::parse_under(&file, &text, &Overrides::of_process(), &|name| std::env::var(name).ok())
+        let mut config = Self::parse_under(&file, &text, &Overrides::of_process(), &|name| std::env::var(name).ok())?;
+        config.files.insert(0, path.to_owned());
+        Ok(config)
     }
 
     /// The configuration that the variables of the process's environment make without a file.

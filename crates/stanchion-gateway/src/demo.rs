@@ -65,7 +65,7 @@ async fn play_all(only: Option<&str>) -> Result<(usize, usize), Box<dyn std::err
     let timeline = Timeline::default();
     let seen = timeline.clone();
     let gateway = Gateway::new(&config, Some(Arc::new(move |event: &Event| seen.note(event))));
-    let server = Server::bind(config.listen, gateway, false).await?;
+    let server = Server::bind(config.server.listen, gateway, false).await?;
     let address = server.address()?;
     let (end, ended) = tokio::sync::oneshot::channel::<()>();
     let serving = tokio::spawn(server.serve(async {

@@ -5,9 +5,23 @@
 pub mod admin;
 pub mod cli;
 pub mod config;
+pub mod current;
 pub mod demo;
 pub mod environment;
 pub mod gateway;
 pub mod keys;
 pub mod known;
+pub mod reload;
+pub mod serve;
 pub mod server;
+pub mod system;
+
+use std::process::ExitCode;
+
+/// Says on standard error what is wrong, one line for each complaint, and gives the exit code for it: 1.
+pub fn fail(reason: &str) -> ExitCode {
+    for line in reason.lines() {
+        eprintln!("stanchion: {line}");
+    }
+    ExitCode::FAILURE
+}

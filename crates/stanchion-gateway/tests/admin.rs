@@ -63,7 +63,9 @@ impl Running {
         let (end_server, server_ended) = oneshot::channel::<()>();
         let tasks = vec![
             tokio::spawn(admin.serve(async { drop(admin_ended.await) })),
-            tokio::spawn(server.serve(async { drop(server_ended.await) })),
+            tokio::spawn(async {
+                server.serve(async { drop(server_ended.await) }).await;
+            }),
         ];
         Self { admin: address, clients, handle, ends: vec![end_admin, end_server], tasks }
     }

@@ -82,6 +82,11 @@ impl RetryBudget {
         RetryBudgetBuilder(Settings { capacity: 100.0, refund: 0.1, per_second: 1.0 })
     }
 
+    /// Capacity, refund and retries per second.
+    pub fn settings(&self) -> (u32, f64, f64) {
+        RetryBudgetBuilder(self.shared.settings).settings()
+    }
+
     /// Takes out one retry of a candidate. `false` if there is none left.
     pub fn withdraw(&self, candidate: Option<&Arc<Candidate>>, now: Instant) -> bool {
         let settings = &self.shared.settings;

@@ -126,6 +126,8 @@ pub fn local_error(dialect: Dialect, status: StatusCode, code: &str, message: &s
 fn may_ask_again(failure: &Failure) -> bool {
     match failure.kind() {
         FailureKind::QueueFull | FailureKind::QueueTimeout | FailureKind::QueueClosed => true,
+        // Another instance answers, and nothing of this one was shown.
+        FailureKind::ShuttingDown => failure.phase() != Phase::AfterOutput,
         // A failure of an attempt that opened the circuit comes as that circuit, too.
         FailureKind::CircuitOpen => failure.phase() == Phase::Connect,
         _ => false,

@@ -111,9 +111,13 @@ impl HealthCode {
             K::NotFound => Self::ModelUnavailable,
             K::ContextOverflow | K::RequestTooLarge => Self::ContextLimit,
             K::InvalidRequest | K::NotSupported | K::ContentPolicy => Self::UnsupportedInput,
-            K::Overloaded | K::CircuitOpen | K::QueueFull | K::QueueTimeout | K::QueueClosed | K::Drained => {
-                Self::Capacity
-            }
+            K::Overloaded
+            | K::CircuitOpen
+            | K::QueueFull
+            | K::QueueTimeout
+            | K::QueueClosed
+            | K::Drained
+            | K::ShuttingDown => Self::Capacity,
             _ => Self::Runtime,
         }
     }

@@ -221,6 +221,7 @@ enum Act {
     Leave(prop::sample::Index),
     Pass(u64),
     Cap(u64, u32),
+    Limit(Limits, u32),
 }
 
 fn act(costs: bool) -> impl Strategy<Value = Act> {
@@ -234,6 +235,7 @@ fn act(costs: bool) -> impl Strategy<Value = Act> {
         2 => any::<prop::sample::Index>().prop_map(Act::Leave),
         2 => (0..25u64).prop_map(Act::Pass),
         1 => (0..4u64, 1..5u32).prop_map(|(domain, cap)| Act::Cap(domain, cap)),
+        1 => (limits(), 1..4u32).prop_map(|(limits, weight)| Act::Limit(limits, weight)),
     ]
 }
 
@@ -283,11 +285,12 @@ fn play(limits: Limits, acts: Vec<Act>, weighted: bool) {
     let mut tickets: HashMap<u32, u32> = HashMap::new();
     let mut grants: HashMap<u32, Grant> = HashMap::new();
     let mut id = 0;
+    let mut weights = if weighted { WEIGHTS } else { [1; 6] };
     for act in acts {
         match act {
             Act::Arrive { domain, policy, owner, class, bytes, cost } => {
                 id += 1;
-                let weight = if weighted { WEIGHTS[owner as usize] } else { 1 };
+                let weight = weights[owner as usize];
                 let (class, cap) = (CLASSES[class], model.caps[&domain]);
                 let arrival = Arrival { domain, limits: policies[policy], cap, owner, weight, class, bytes, cost };
                 let blocking = model.blocking(&arrival);
@@ -325,6 +328,14 @@ fn play(limits: Limits, acts: Vec<Act>, weighted: bool) {
             Act::Cap(domain, cap) => {
                 model.caps.insert(domain, cap);
                 scheduler.cap(domain, cap);
+            }
+            Act::Limit(limits, factor) => {
+                weights = if weighted { WEIGHTS.map(|weight| weight * factor) } else { [1; 6] };
+                for owner in &mut model.owners {
+                    owner.2 = weights[owner.0 as usize];
+                }
+                model.limits = limits.clone();
+                scheduler.set_limits(limits, |owner| weights[owner as usize]);
             }
             Act::Release(_) | Act::Leave(_) => {}
         }

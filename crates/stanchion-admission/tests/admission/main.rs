@@ -1,5 +1,6 @@
 //! Requests that queue for a mock provider, on a paused clock.
 
+mod adopted;
 mod bodies;
 mod calls;
 mod drops;

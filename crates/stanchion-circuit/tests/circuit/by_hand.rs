@@ -123,3 +123,29 @@ async fn a_drained_candidate_is_asked_by_nobody_and_its_circuit_learns_nothing()
         assert_eq!((calls.load(Ordering::Relaxed), events.lines().len()), (2, 0));
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_circuit_of_a_candidate_that_is_no_more_is_forgotten_even_if_it_is_open() {
+    let one = One::new(CircuitPolicy::builder());
+    let registry = one.layer.registry().clone();
+    let other = One::of(one.layer.clone(), candidate("another"));
+    other.fail();
+    let under_way = one.allowed();
+    one.open();
+    let (gone, kept) = (candidate("primary"), candidate("another"));
+    let stricter = CircuitPolicy::builder().consecutive(2).build().unwrap();
+    assert_eq!(registry.retain([(&gone, one.layer.policy()), (&kept, one.layer.policy())]), 0);
+    assert_eq!(one.state(), CircuitState::Open);
+    assert_eq!(
+        registry.retain([(&gone, &stricter), (&kept, one.layer.policy())]),
+        1,
+        "another policy is another circuit"
+    );
+    assert_eq!(registry.retain([(&kept, one.layer.policy())]), 0);
+    assert_eq!((registry.len(), other.handle.status().unwrap().failure_count), (1, 1));
+    // What was under way counts for nothing, and whoever comes after all finds a new one.
+    assert!(succeed(under_way).is_none());
+    assert_eq!(registry.len(), 1);
+    succeed(one.allowed());
+    assert_eq!((one.state(), registry.len()), (CircuitState::Closed, 2));
+}

@@ -154,3 +154,23 @@ async fn a_file_that_cannot_be_written_is_an_error_and_is_tried_again() {
     assert!(stage.pools.get("primary").unwrap().save().unwrap());
     assert!(file.exists());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_pool_that_another_has_replaced_writes_no_more() {
+    let folder = Folder::new();
+    let pool = kept(&folder.file(), ["a", "b", "c", "d"]).build().unwrap();
+    let like = kept(&folder.file(), ["a", "b", "c", "d"]).build().unwrap();
+    assert!(pool.is_like(&like) && like.is_like(&pool));
+    let renamed = kept(&folder.file(), ["a", "b", "c", "e"]).build().unwrap();
+    let cooler = kept(&folder.file(), ["a", "b", "c", "d"]).cooldown(seconds(9)).build().unwrap();
+    let elsewhere = kept(&folder.0.join("other.json"), ["a", "b", "c", "d"]).build().unwrap();
+    for other in [&renamed, &cooler, &elsewhere] {
+        assert!(!pool.is_like(other));
+    }
+    assert!(pool.park("a") && pool.put_back("a"), "something to write");
+    pool.retire();
+    assert!(!pool.save().unwrap());
+    drop(pool);
+    assert!(folder.names().is_empty(), "{:?}", folder.names());
+    assert!(like.park("a") && like.put_back("a") && like.save().unwrap());
+}

@@ -22,6 +22,7 @@ use super::{
     nearest::suggestion,
     resilience::RetryBudgets,
     shape,
+    sources::Sources,
     value::{Bytes, Spanned},
 };
 
@@ -58,7 +59,8 @@ pub(super) fn check<'a>(
             return Err(in_order(complaints));
         }
     };
-    let mut checker = Checker { places: &places, environment, unread, complaints: Vec::new() };
+    let sources = Sources::new(text, overrides);
+    let mut checker = Checker { places: &places, environment, unread, sources, complaints: Vec::new() };
     let config = checker.config(&file);
     // What may only follow from what is told already is not told.
     let told: Vec<String> = complaints.iter().map(|complaint| scope(&complaint.key)).collect();
@@ -75,8 +77,13 @@ pub(super) fn check<'a>(
 pub(super) fn meaning(text: &str) -> Vec<Complaint> {
     let places = Places::new(text);
     let file: file::File = toml::from_str(text).expect("of the right types");
-    let mut checker =
-        Checker { places: &places, environment: &|_| None, unread: BTreeSet::new(), complaints: Vec::new() };
+    let mut checker = Checker {
+        places: &places,
+        environment: &|_| None,
+        unread: BTreeSet::new(),
+        sources: Sources::new(text, &Overrides::default()),
+        complaints: Vec::new(),
+    };
     checker.config(&file);
     checker.complaints
 }
@@ -146,6 +153,8 @@ pub(super) struct Checker<'a> {
     pub(super) environment: &'a dyn Fn(&str) -> Option<String>,
     /// Providers that are there, but cannot be read.
     unread: BTreeSet<String>,
+    /// What the configuration is read from.
+    pub(super) sources: Sources,
     complaints: Vec<Complaint>,
 }
 
@@ -166,8 +175,7 @@ impl Checker<'_> {
     }
 
     fn config(&mut self, file: &file::File) -> Config {
-        let listen = file.server.listen.as_ref().and_then(|text| self.address(text));
-        let listen = listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8080)));
+        let server = self.server(&file.server);
         let identity_headers = file.server.identity_headers.unwrap_or(true);
         let clients = file
             .clients
@@ -222,9 +230,11 @@ impl Checker<'_> {
                     .admission_policy([&provider.admission, &file.defaults.admission, &file.defaults.admission], None);
             }
         }
-        Config {
-            listen,
+        let mut config = Config {
+            server,
             admin: file.admin.as_ref().map(|admin| self.admin(admin)),
+            hash: String::new(),
+            files: Vec::new(),
             max_request_bytes: self.size(file.server.max_request_bytes.as_ref(), MAX_REQUEST_BYTES),
             identity_headers,
             clients,
@@ -234,7 +244,11 @@ impl Checker<'_> {
             cache: self.cache(&file.cache),
             models,
             passthrough,
-        }
+        };
+        // Now everything has been read.
+        config.hash = self.sources.hash();
+        config.files = std::mem::take(&mut self.sources.files);
+        config
     }
 
     fn model(&mut self, file: &file::File, spanned: &Spanned<file::Model>, budgets: &mut RetryBudgets) -> Model {
@@ -440,7 +454,7 @@ impl Checker<'_> {
             return value.map(|value| Secret::new(value.trim()));
         }
         let path = path?;
-        match std::fs::read_to_string(path.get_ref()) {
+        match self.sources.read(path.get_ref()) {
             Ok(text) if !text.trim().is_empty() => Some(Secret::new(text.trim())),
             Ok(_) => {
                 self.complain(path.span(), "the file is empty");

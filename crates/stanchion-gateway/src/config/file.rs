@@ -73,6 +73,13 @@ pub(super) struct Server {
     /// the largest request body
     #[schemars(extend("default" = "32MiB", "x-range" = "above 0"))]
     pub(super) max_request_bytes: Option<Spanned<Bytes>>,
+    /// how long replies may go on once the process is told to end; then they are ended in band, as failures in their dialect
+    #[schemars(extend("default" = "30s", "x-range" = "up to 1 h"))]
+    pub(super) drain: Option<Spanned<Span>>,
+    /// how often the file, and the files that it names, are looked at; what has changed is served without a restart, if it is in order.
+    /// `SIGHUP` does the same at once
+    #[schemars(extend("default" = "2s", "x-range" = "100 ms to 1 h, or `\"0s\"` for never"))]
+    pub(super) watch: Option<Spanned<Span>>,
     /// whether the `x-stanchion-*` headers of requests count. Turn it off where clients must not choose their class, commit policy or events
     #[schemars(extend("default" = true))]
     pub(super) identity_headers: Option<bool>,

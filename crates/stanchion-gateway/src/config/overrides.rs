@@ -37,6 +37,11 @@ impl Overrides {
         self.0.is_empty()
     }
 
+    /// Their names and values, by name.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (&**name, &**value))
+    }
+
     /// Puts them over a table. What fits nothing is told with the name of its variable.
     pub(super) fn apply<'a>(&'a self, table: &mut DeTable<'a>, places: &mut Places<'_>) -> Vec<(Range<usize>, String)> {
         let mut set: BTreeMap<String, &str> = BTreeMap::new();

@@ -229,7 +229,7 @@ impl Checker<'_> {
         let built_in = Catalogue::built_in();
         let Some(path) = &usage.prices else { return built_in.clone() };
         let name = path.get_ref();
-        let text = match std::fs::read_to_string(name) {
+        let text = match self.sources.read(name) {
             Ok(text) => text,
             Err(error) => {
                 self.complain(path.span(), format!("the file cannot be read: {error}"));

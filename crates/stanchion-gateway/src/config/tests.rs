@@ -61,7 +61,7 @@ on = ["quota", "auth"]
 #[test]
 fn a_whole_file_is_read() {
     let config = parse(WHOLE).unwrap();
-    assert_eq!((config.listen.to_string().as_str(), config.max_request_bytes), ("127.0.0.1:9000", 1 << 20));
+    assert_eq!((config.server.listen.to_string().as_str(), config.max_request_bytes), ("127.0.0.1:9000", 1 << 20));
     let main = &config.models["main"];
     let names: Vec<&str> = main.candidates.iter().map(|candidate| &**candidate.name()).collect();
     assert_eq!(names, ["primary/gpt-x", "second/claude"]);
@@ -107,7 +107,10 @@ fn when_replies_leave_is_set_for_a_model_and_its_classes() {
 #[test]
 fn the_least_file_has_the_defaults() {
     let config = parse("[providers.p]\ndialect = \"ollama\"\nbase_url = \"http://localhost:11434\"\n[models.m]\ncandidates = [{ provider = \"p\" }]\n").unwrap();
-    assert_eq!((config.listen.to_string().as_str(), config.max_request_bytes), ("127.0.0.1:8080", MAX_REQUEST_BYTES));
+    assert_eq!(
+        (config.server.listen.to_string().as_str(), config.max_request_bytes),
+        ("127.0.0.1:8080", MAX_REQUEST_BYTES)
+    );
     let model = &config.models["m"];
     assert_eq!((model.retry.max_retries(), model.connect), (2, CONNECT));
     assert_eq!(model.limits, AttemptLimits::default());

@@ -149,6 +149,7 @@ pub(super) const DECISIVE: &[(FailureKind, &[&str])] = &[
             "queue_timeout",
             "queue_closed",
             "candidate_drained",
+            "shutting_down",
         ],
     ),
     (

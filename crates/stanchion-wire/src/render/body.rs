@@ -160,7 +160,9 @@ fn anthropic_type(kind: FailureKind) -> &'static str {
     match kind {
         K::RateLimited | K::QueueFull => "rate_limit_error",
         K::QuotaExhausted => "billing_error",
-        K::Overloaded | K::CircuitOpen | K::QueueTimeout | K::QueueClosed | K::Drained => "overloaded_error",
+        K::Overloaded | K::CircuitOpen | K::QueueTimeout | K::QueueClosed | K::Drained | K::ShuttingDown => {
+            "overloaded_error"
+        }
         K::GatewayTimeout
         | K::RequestTimeout
         | K::FirstOutputTimeout

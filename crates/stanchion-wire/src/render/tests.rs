@@ -193,6 +193,7 @@ fn only_what_passes_by_itself_may_be_asked_again_at_once() {
         (K::QueueClosed, true),
         (K::CircuitOpen, true),
         (K::Drained, false),
+        (K::ShuttingDown, true),
         (K::RateLimited, false),
         (K::Overloaded, false),
         (K::ServerError, false),

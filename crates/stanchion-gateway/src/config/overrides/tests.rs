@@ -46,7 +46,7 @@ fn a_variable_goes_over_the_file_key_by_key() {
     assert_eq!((config.models["main"].retry.max_retries(), config.max_request_bytes), (3, 2 << 20));
     let other = RetryPolicy::builder().max_retries(7).base(Duration::from_millis(20)).build().unwrap();
     assert_eq!(config.models["gpt-5.1"].retry, other, "its other keys are those of the file");
-    assert_eq!(config.listen.port(), 8080, "the prefix is in capitals");
+    assert_eq!(config.server.listen.port(), 8080, "the prefix is in capitals");
     assert_eq!(config.models["main"].rules.fallback_on().count(), 1);
     let candidate = config.models["main"].candidates.select(0).unwrap().candidate;
     assert_eq!(candidate.headers()["x-tenant"], "123", "text where only text can stand");

@@ -114,7 +114,7 @@ fn every_default_that_is_written_is_what_counts_without_it() {
     let text =
         format!("[server]\n{}[admission]\n{}[cache]\n{}", shared("Server"), shared("Admission"), shared("Cache"));
     let (written, none) = (parse(&with(&text)), parse(&with("")));
-    assert_eq!((written.listen, written.max_request_bytes), (none.listen, none.max_request_bytes));
+    assert_eq!((written.server, written.max_request_bytes), (none.server, none.max_request_bytes));
     assert_eq!(written.identity_headers, none.identity_headers);
     assert_eq!(written.cache, none.cache);
     // The mere table switches it on.

@@ -1,0 +1,214 @@
+//! What `stanchion serve` does, from the first configuration to the exit code.
+
+use std::{future::pending, net::SocketAddr, path::PathBuf, process::ExitCode, sync::Arc};
+
+use stanchion::{
+    core::Candidate,
+    telemetry::{Live, Metrics, Sink},
+};
+use tokio::sync::mpsc;
+
+use crate::{
+    admin::{Admin, AdminHandle, AdminSettings, Board},
+    cli::Serve,
+    config::{self, Config, ConfigError, Overrides},
+    current::Current,
+    environment, fail,
+    gateway::Parts,
+    reload::Reloader,
+    server::{Ended, Lifecycle, Phase, Server},
+    system,
+};
+
+/// Serves until a signal ends it.
+pub async fn run(serve: &Serve) -> ExitCode {
+    let ends = system::ends();
+    let (ask, asked) = mpsc::channel(1);
+    system::ask_on_hang_up(ask);
+    let first = match First::read(serve) {
+        Ok(first) => first,
+        Err(code) => return code,
+    };
+    let watched = first.admin(serve.admin).map(|settings| (settings, Live::default(), Metrics::new()));
+    let mut parts = Parts::new();
+    if let Some((_, live, metrics)) = &watched {
+        let sinks: [Arc<dyn Sink>; 2] = [Arc::new(live.clone()), Arc::new(metrics.clone())];
+        parts = parts.sinks(sinks);
+    }
+    let Begun { listen, current, board, reloader } = first.begin(serve, parts);
+    let admin = match watched {
+        None => None,
+        Some((settings, live, metrics)) => {
+            current.get().gateway.measure(&metrics);
+            match Admin::bind(settings, board, live, metrics).await {
+                Ok(admin) => Some(admin),
+                Err(error) => return fail(&error.to_string()),
+            }
+        }
+    };
+    let server = match Server::bind(listen, current.clone(), serve.open).await {
+        Ok(server) => server,
+        Err(error) => return fail(&error.to_string()),
+    };
+    match server.address() {
+        Ok(address) => tracing::info!("listening on http://{address}"),
+        Err(error) => return fail(&format!("the address cannot be told: {error}")),
+    }
+    if let Some(admin) = &admin {
+        match admin.address() {
+            Ok(address) => tracing::info!("admin listener on http://{address}"),
+            Err(error) => return fail(&format!("the address of the admin listener cannot be told: {error}")),
+        }
+    }
+    let lifecycle = server.lifecycle().clone();
+    let administering = admin.map(|admin| {
+        let told = tokio::spawn(tell_operators(admin.handle(), current, lifecycle.clone()));
+        let lifecycle = lifecycle.clone();
+        // Operators can watch to the end.
+        (told, tokio::spawn(admin.serve(async move { lifecycle.reached(Phase::Over).await })))
+    });
+    let besides = async {
+        let reloading = async {
+            match reloader {
+                Some(reloader) => reloader.run(asked).await,
+                None => nothing_to_reload(asked).await,
+            }
+        };
+        tokio::join!(reloading, tell_the_system(&lifecycle), system::keep_alive());
+        pending::<()>().await;
+    };
+    let (mut code, second) = (0, ends.second);
+    let first = async {
+        let _ = ends.first.await;
+    };
+    let at_once = async { code = second.await.unwrap_or(1) };
+    let ended = tokio::select! {
+        ended = server.serve_until(first, at_once) => ended,
+        () = besides => unreachable!("it waits for ever"),
+    };
+    if let Some((told, served)) = administering {
+        told.abort();
+        let _ = served.await;
+    }
+    match ended {
+        Ended::Whole => tracing::info!("ended; every reply was whole"),
+        Ended::Cut(requests) => tracing::warn!(requests, "ended; some replies were ended in band"),
+        Ended::AtOnce => {
+            tracing::warn!("ended at once");
+            return ExitCode::from(code);
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// What there is to serve at first.
+enum First {
+    File(PathBuf, Config),
+    /// Variables make the whole configuration.
+    Variables(Config),
+    /// Providers whose keys are in the environment.
+    Keys(Vec<Candidate>),
+}
+
+/// What is served at first.
+struct Begun {
+    listen: SocketAddr,
+    current: Current,
+    board: Board,
+    reloader: Option<Reloader>,
+}
+
+impl First {
+    fn read(serve: &Serve) -> Result<Self, ExitCode> {
+        if let Some(path) = &serve.config {
+            let config = Config::load(path).map_err(|error| misconfigured(&error))?;
+            return Ok(Self::File(path.clone(), config));
+        }
+        if !Overrides::of_process().is_empty() {
+            return Config::from_environment().map(Self::Variables).map_err(|error| misconfigured(&error));
+        }
+        let providers = environment::candidates(&|name| std::env::var(name).ok());
+        if providers.is_empty() {
+            let variables = environment::variables();
+            return Err(fail(&format!("there is nothing to serve: give --config FILE, or set one of {variables}")));
+        }
+        Ok(Self::Keys(providers))
+    }
+
+    /// Where operators look and act; what the command line says goes over the configuration.
+    fn admin(&self, listen: Option<SocketAddr>) -> Option<AdminSettings> {
+        let configured = match self {
+            Self::File(_, config) | Self::Variables(config) => config.admin.clone(),
+            Self::Keys(_) => None,
+        };
+        match listen {
+            Some(listen) => Some(AdminSettings { listen, key: configured.and_then(|configured| configured.key) }),
+            None => configured,
+        }
+    }
+
+    fn begin(self, serve: &Serve, mut parts: Parts) -> Begun {
+        match self {
+            Self::File(path, config) => {
+                let reloader = Reloader::begin(&path, config, parts, serve.listen, serve.open);
+                let (listen, current) = (reloader.listen(), reloader.current().clone());
+                let board = board_of(&current).expect("it was made of a configuration");
+                Begun { listen, current, board, reloader: Some(reloader) }
+            }
+            Self::Variables(config) => {
+                let listen = serve.listen.unwrap_or(config.server.listen);
+                let (gateway, config) = parts.serve(config);
+                let board = Board::new(&config, &gateway);
+                Begun { listen, current: Current::new(gateway, Some(config), None), board, reloader: None }
+            }
+            Self::Keys(providers) => {
+                let (gateway, providers) = parts.serve_open_ended(&providers);
+                let board = Board::open_ended(&providers, &gateway);
+                let listen = serve.listen.unwrap_or(config::LISTEN);
+                Begun { listen, current: gateway.into(), board, reloader: None }
+            }
+        }
+    }
+}
+
+fn board_of(current: &Current) -> Option<Board> {
+    let served = current.get();
+    Some(Board::new(served.config.as_deref()?, &served.gateway))
+}
+
+/// Shows operators what is configured at the moment, and that the process ends once it does.
+async fn tell_operators(admin: AdminHandle, current: Current, lifecycle: Lifecycle) {
+    let mut generations = current.generations();
+    loop {
+        tokio::select! {
+            changed = generations.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                if let Some(board) = board_of(&current) {
+                    admin.reloaded(board);
+                }
+            }
+            () = lifecycle.reached(Phase::Draining) => return admin.draining(),
+        }
+    }
+}
+
+async fn tell_the_system(lifecycle: &Lifecycle) {
+    lifecycle.reached(Phase::Ready).await;
+    system::ready();
+    lifecycle.reached(Phase::Draining).await;
+    system::stopping();
+}
+
+async fn nothing_to_reload(mut asked: mpsc::Receiver<()>) {
+    while asked.recv().await.is_some() {
+        tracing::warn!("there is no file to read anew: the configuration is that of the environment");
+    }
+}
+
+/// `EX_CONFIG`: to start it again would not help.
+fn misconfigured(error: &ConfigError) -> ExitCode {
+    fail(&error.to_string());
+    ExitCode::from(78)
+}

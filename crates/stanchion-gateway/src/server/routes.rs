@@ -1,0 +1,104 @@
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::{Either, Full};
+use hyper::body::Incoming;
+use stanchion::{
+    core::Dialect,
+    wire::{render, request::route},
+};
+use tower_service::Service;
+
+use super::{Lifecycle, connection::Answer};
+use crate::{current::Current, gateway::ModelBody};
+
+/// A body: of a model call, or of our own.
+type Body = Either<ModelBody, Full<Bytes>>;
+
+/// Answers clients with what is served at the moment.
+#[derive(Debug, Clone)]
+pub(super) struct Routes {
+    pub(super) current: Current,
+    pub(super) lifecycle: Lifecycle,
+}
+
+impl Answer for Routes {
+    type Body = Body;
+
+    fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Body>> + Send + 'static {
+        let own = self.answer_itself(&request);
+        let current = self.current.clone();
+        async move {
+            match own {
+                Some(response) => response.map(own_body),
+                None => answer(&current, request).await,
+            }
+        }
+    }
+}
+
+impl Routes {
+    /// What needs no key: whether the process lives, and whether it takes requests.
+    fn answer_itself(&self, request: &Request<Incoming>) -> Option<Response<Bytes>> {
+        match request.uri().path() {
+            "/healthz" => Some(plain(StatusCode::OK, "ok\n")),
+            "/readyz" if self.lifecycle.is_ready() => Some(plain(StatusCode::OK, "ready\n")),
+            "/readyz" => Some(plain(StatusCode::SERVICE_UNAVAILABLE, "draining\n")),
+            _ => None,
+        }
+    }
+}
+
+async fn answer(current: &Current, mut request: Request<Incoming>) -> Response<Body> {
+    // The configuration of this moment is that of the whole request.
+    let served = current.get();
+    let gateway = &served.gateway;
+    let path = request.uri().path();
+    let dialect = || route(path).map_or(Dialect::OpenAiChat, |route| route.dialect);
+    let refuse = |status, code: &str, text: &str| render::local_error(dialect(), status, code, text).map(own_body);
+    let Some(identity) = gateway.keys.identify(request.headers(), request.uri()) else {
+        let text = "a client key is needed, and the one presented is not known";
+        return refuse(StatusCode::UNAUTHORIZED, "invalid_api_key", text);
+    };
+    if gateway.keys.is_empty() && is_foreign_page(request.headers()) {
+        let text = "web pages of other sites may not ask here, since no client key is configured";
+        return refuse(StatusCode::FORBIDDEN, "permission_denied", text);
+    }
+    if path == "/v1/models" && request.method() == Method::GET {
+        return json(gateway.names.list().to_string());
+    }
+    identity.apply(request.headers_mut());
+    let mut edge = gateway.edge.clone();
+    drop(served);
+    let Ok(response) = edge.call(request).await;
+    response.map(Either::Left)
+}
+
+/// Whether a web page of another site sent the request: browsers say so, and do not ask before they send a plain POST.
+fn is_foreign_page(headers: &HeaderMap) -> bool {
+    let Some(origin) = headers.get(header::ORIGIN) else { return false };
+    let host = origin
+        .to_str()
+        .ok()
+        .and_then(|origin| url::Url::parse(origin).ok())
+        .and_then(|url| url.host_str().map(str::to_owned));
+    !matches!(host.as_deref(), Some("localhost" | "127.0.0.1" | "[::1]"))
+}
+
+fn own_body(body: Bytes) -> Body {
+    Either::Right(Full::new(body))
+}
+
+fn plain(status: StatusCode, text: &'static str) -> Response<Bytes> {
+    said(status, "text/plain; charset=utf-8", Bytes::from_static(text.as_bytes()))
+}
+
+fn json(text: String) -> Response<Body> {
+    said(StatusCode::OK, "application/json", text.into()).map(own_body)
+}
+
+fn said(status: StatusCode, content_type: &'static str, body: Bytes) -> Response<Bytes> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
