@@ -79,14 +79,18 @@ function describe(event) {
   switch (event.type) {
     case "provider_attempt":
       if (event.phase !== "failed") return null;
-      return line("failed", "bad", "failed", `Attempt ${event.attempt} at ${who} failed after ${span(event.elapsed_ms)}: ${cause(event.failure ?? "unknown")}`);
+      return line("failed", "bad", "failed", `Attempt ${event.attempt} at ${who} failed after ${span(event.elapsed_ms)}: ${cause(event.failure ?? "unknown")}`,
+        `failed ${who} ${event.attempt} ${event.failure} ${event.status_code}`);
     case "provider_retry":
       switch (event.phase) {
         case "scheduled":
-          return line("retry", "warn", "retry", `Retry ${event.attempt} of ${event.max_retries} of ${who} in ${span(event.delay_ms ?? 0)}: ${cause(event.reason)}`);
+          return line("retry", "warn", "retry", `Retry ${event.attempt} of ${event.max_retries} of ${who} in ${span(event.delay_ms ?? 0)}: ${cause(event.reason)}`,
+            `retry ${who} ${event.attempt} ${event.reason}`);
         case "recovered":
           return line("retry", "good", "retry", `${who} answered after ${plural(event.attempt, "retry", "retries")}`);
         case "exhausted":
+          // Where none was made, the failure itself says all.
+          if (!event.attempt && !event.exhausted_by) return null;
           return line("retry", "bad", "retry", `No further retry of ${who}: ${cause(event.reason)}${event.exhausted_by ? `, ${words(event.exhausted_by)} used up` : ""}`);
         default: return null;
       }
@@ -115,8 +119,8 @@ function describe(event) {
     }
     case "provider_stall":
       return event.phase === "detected"
-        ? line("stall", "bad", "stall", `${who} has shown no progress for ${span(event.duration_ms)}`)
-        : line("stall", "good", "stall", `${who} goes on after ${span(event.duration_ms)} without progress`);
+        ? line("stall", "bad", "stall", `${who} has shown no progress for ${span(event.duration_ms)}`, `stalls ${who}`)
+        : line("stall", "good", "stall", `${who} goes on after ${span(event.duration_ms)} without progress`, `goes on ${who}`);
     case "credential_rotation":
       return line("key", event.cooldown_ms == null && event.reason !== "auth_failure" ? "" : "warn", "key",
         `Key ${event.credential_id} of ${event.provider}: ${words(event.reason)}` +

@@ -276,6 +276,7 @@ function showFeed(kind) {
   const source = lines.paused ?? lines.all;
   const shown = (kind ? source.filter((line) => line.kind === kind) : source).slice(0, MAX_FEED);
   $("feed-empty").hidden = shown.length > 0;
+  put($("feed-empty"), kind ? "Nothing of this kind since this page was opened." : "Nothing has gone wrong since this page was opened.");
   const old = $("feed").childElementCount > 0;
   keyed($("feed"), shown, (line) => line.key, () => {
     const node = copy("t-feed");
