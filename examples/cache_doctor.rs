@@ -16,13 +16,21 @@
 //! | `request` | the request's body |
 //! | `usage` | the reply's usage, in the provider's own words |
 
-use std::{collections::HashMap, fmt, time::Duration};
+use std::{
+    cmp::Reverse,
+    collections::{HashMap, HashSet},
+    fmt,
+    time::Duration,
+};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use stanchion::{
-    cache_break::{CacheBreakPolicy, CacheCounters, Fingerprint, Monitor, Observation, SessionKey, describe, percent},
-    core::{Dialect, PromptCacheBreak, PromptCacheVolatile, Usage},
+    cache_break::{
+        CacheBreakPolicy, CacheCounters, Fingerprint, Monitor, Observation, SessionKey, advice, describe, grouped,
+        percent, reason_words,
+    },
+    core::{CacheBreakReason, Dialect, PromptCacheBreak, PromptCacheVolatile, Usage},
     usage::{Catalogue, Money, normalise},
     wire::{dialect::read_document, request::peek},
 };
@@ -65,6 +73,7 @@ enum Finding {
 struct Report {
     /// Each with its line, from 1, and its session.
     findings: Vec<(usize, String, Finding)>,
+    sessions: HashSet<String>,
     replies: usize,
     counters: CacheCounters,
 }
@@ -93,6 +102,7 @@ fn examine(text: &str) -> Result<Report, String> {
         report.replies += 1;
         report.counters.add(&usage);
         let session = exchange.session;
+        report.sessions.insert(session.clone());
         let mut tell = |finding| report.findings.push((number, session.clone(), finding));
         if usage.cache_read.is_none() {
             // The monitor would pass over it, too. It is told here since a file of nothing else would look healthy.
@@ -153,60 +163,104 @@ impl Report {
         self.breaks().map(|(broken, _)| broken.lost_tokens).sum()
     }
 
+    /// Each cause, how often, how many tokens and what they cost as far as it is known; the dearest first.
+    fn causes(&self) -> Vec<(CacheBreakReason, usize, u64, Money)> {
+        let mut causes: Vec<(CacheBreakReason, usize, u64, Money)> = Vec::new();
+        for (broken, cost) in self.breaks() {
+            let known = causes.iter().position(|(reason, ..)| *reason == broken.reason);
+            let at = known.unwrap_or(causes.len());
+            if known.is_none() {
+                causes.push((broken.reason, 0, 0, Money::ZERO));
+            }
+            let (_, count, lost_tokens, sum) = &mut causes[at];
+            *count += 1;
+            *lost_tokens += broken.lost_tokens;
+            *sum += cost.unwrap_or_default();
+        }
+        causes.sort_by_key(|(_, _, lost_tokens, cost)| Reverse((*cost, *lost_tokens)));
+        causes
+    }
+
     /// Of the breaks that have a known price.
     fn cost(&self) -> Money {
         self.breaks().filter_map(|(_, cost)| cost).sum()
     }
 }
 
+/// What one finding is, and under it what it means and what can be done.
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Broken { broken, cost } => {
-                write!(f, "{}\n    {} tokens paid for anew, ", describe(broken), broken.lost_tokens)?;
-                match cost {
-                    Some(cost) => write!(f, "${cost} above the price of a read")?,
-                    None => f.write_str("at a price that is not known")?,
-                }
+                let cost =
+                    cost.map_or("at a price that is not known".into(), |cost| format!("{} too much", dollars(cost)));
+                writeln!(f, "{} tokens from the cache", describe(broken))?;
+                write!(f, "{INDENT}{} tokens paid for anew, {cost}", grouped(broken.lost_tokens))?;
                 write!(f, ", {} s after the reply before", broken.elapsed.as_secs())?;
                 if broken.tools_changed {
                     let [added, removed, changed] =
                         [broken.added_tool_count, broken.removed_tool_count, broken.changed_tool_count];
-                    write!(f, "\n    tools: {added} added, {removed} removed, {changed} changed")?;
+                    write!(f, "\n{INDENT}tools: {added} added, {removed} removed, {changed} changed")?;
                 }
                 if broken.system_prompt_changed {
-                    write!(f, "\n    system prompt: {:+} characters", broken.system_char_delta)?;
+                    let length = match broken.system_char_delta {
+                        0 => "as long as before: perhaps a time or an id in it".to_owned(),
+                        delta => format!("{delta:+} characters"),
+                    };
+                    write!(f, "\n{INDENT}system prompt: {length}")?;
                 }
-                Ok(())
+                write!(f, "\n{INDENT}→ {}", advice(broken.reason))
             }
-            Self::Volatile(volatile) => write!(
-                f,
-                "the system prompt was another on {} of {} calls; is there a time in it?",
-                volatile.change_count, volatile.call_number
-            ),
-            Self::Compacted => f.write_str("compacted: what is read is counted anew"),
+            Self::Volatile(volatile) => {
+                let (changes, calls) = (volatile.change_count, volatile.call_number);
+                writeln!(f, "the system prompt was another on {changes} of {calls} calls")?;
+                write!(f, "{INDENT}→ {}", advice(CacheBreakReason::SystemPromptChanged))
+            }
+            Self::Compacted => f.write_str("compacted: what is read is counted anew from here"),
             Self::Untold => f.write_str("not judged: the reply does not say what it read from the cache"),
         }
     }
 }
 
+const INDENT: &str = "             ";
+
+fn dollars(cost: Money) -> String {
+    format!("${cost}")
+}
+
+fn counted(count: usize, one: &str, several: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { several })
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut before = "";
         for (line, session, finding) in &self.findings {
-            writeln!(f, "line {line}, {session}: {finding}")?;
+            if session != before {
+                writeln!(f, "{session}")?;
+                before = session;
+            }
+            writeln!(f, "  line {line:<6}{finding}")?;
         }
-        let (breaks, unpriced) = (self.breaks().count(), self.breaks().filter(|(_, cost)| cost.is_none()).count());
-        write!(
-            f,
-            "\n{} replies, {} of their input read from the cache. ",
-            self.replies,
-            percent(self.counters.metrics().hit_rate)
-        )?;
-        write!(f, "{breaks} breaks lost {} tokens and ${}", self.lost_tokens(), self.cost())?;
-        if unpriced > 0 {
-            write!(f, ", and what {unpriced} of them cost is not known")?;
+        let rate = percent(self.counters.metrics().hit_rate);
+        let replies = counted(self.replies, "reply", "replies");
+        let sessions = counted(self.sessions.len(), "session", "sessions");
+        let blank = if self.findings.is_empty() { "" } else { "\n" };
+        writeln!(f, "{blank}{replies} in {sessions}; {rate} of the input was read from the cache.")?;
+        let unpriced = self.breaks().filter(|(_, cost)| cost.is_none()).count();
+        let unknown = if unpriced == 0 { String::new() } else { format!(", and {unpriced} more at unknown prices") };
+        match self.breaks().count() {
+            0 => f.write_str("No cache broke.\n"),
+            breaks => {
+                let (lost, cost) = (grouped(self.lost_tokens()), dollars(self.cost()));
+                let breaks = counted(breaks, "break", "breaks");
+                writeln!(f, "{breaks}: {lost} tokens paid for anew, {cost} too much{unknown}. What cost most:")?;
+                self.causes().iter().try_for_each(|(reason, count, lost_tokens, cost)| {
+                    let (lost, words) = (grouped(*lost_tokens), reason_words(*reason));
+                    writeln!(f, "  {:>9} {lost:>9} tokens  {count} × {words}", dollars(*cost))
+                })
+            }
         }
-        f.write_str(".\n")
     }
 }
 
@@ -221,9 +275,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 #[cfg(test)]
 mod tests {
-    use stanchion::core::CacheBreakReason;
-
-    use super::{Finding, Report, SAMPLE, examine};
+    use super::{CacheBreakReason, Finding, Report, SAMPLE, examine};
 
     fn short(report: &Report) -> Vec<String> {
         let name = |finding: &Finding| match finding {
@@ -254,6 +306,26 @@ mod tests {
         ];
         assert_eq!(short(&report), expected);
         assert_eq!((report.lost_tokens(), report.cost().to_string()), (32_096, "0.10172".to_owned()));
+    }
+
+    #[test]
+    fn what_is_shown_names_cause_cost_and_remedy() {
+        let shown = examine(SAMPLE).unwrap().to_string();
+        for part in [
+            "tool\n  line 3     tool definitions changed: 8,000 → 0 tokens from the cache\n",
+            "8,000 tokens paid for anew, $0.0276 too much, 25 s after the reply before\n",
+            "→ settle the tools",
+            "\n20 replies in 7 sessions; 44 % of the input was read from the cache.\n\
+             5 breaks: 32,096 tokens paid for anew, $0.10172 too much. What cost most:\n   $0.03105     9,000 tokens  1 ×",
+        ] {
+            assert!(shown.contains(part), "{part:?} is not in\n{shown}");
+        }
+        let healthy: String =
+            SAMPLE.lines().filter(|line| line.contains("\"session\":\"elsewhere\"")).take(1).collect();
+        assert_eq!(
+            examine(&healthy).unwrap().to_string(),
+            "1 reply in 1 session; 98 % of the input was read from the cache.\nNo cache broke.\n"
+        );
     }
 
     #[test]

@@ -127,7 +127,7 @@ pub use fingerprint::{CacheLifetime, Fingerprint, FingerprintBounds};
 pub use future::CacheBreakFuture;
 pub use handle::CacheBreakMonitor;
 pub use layer::{CacheBreakLayer, Loss};
-pub use metrics::{CacheCounters, CacheMetrics, describe, percent, reason_words, tokens};
+pub use metrics::{CacheCounters, CacheMetrics, advice, describe, grouped, percent, reason_words, tokens};
 pub use monitor::{Findings, Monitor, Observation, SessionKey};
 pub use policy::{CacheBreakPolicy, CacheBreakPolicyBuilder, InvalidCacheBreak};
 pub use service::{CacheBreak, WholeBody};

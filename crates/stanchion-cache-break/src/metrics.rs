@@ -111,6 +111,28 @@ pub const fn reason_words(reason: CacheBreakReason) -> &'static str {
     }
 }
 
+/// What a caller can do about a break for this reason.
+pub const fn advice(reason: CacheBreakReason) -> &'static str {
+    match reason {
+        CacheBreakReason::ModelChanged => "each model has a cache of its own: change models between conversations",
+        CacheBreakReason::SystemPromptChanged => {
+            "put what changes, such as a time or a name, into a message instead of the system prompt"
+        }
+        CacheBreakReason::ToolsChanged => "settle the tools when a conversation begins, and keep their descriptions",
+        CacheBreakReason::RequestPolicyChanged => {
+            "keep effort, tool choice and limits for as long as a conversation lasts"
+        }
+        CacheBreakReason::ToolOrderChanged => "send the tools in one order: sort them, or keep them in a list",
+        CacheBreakReason::BreakpointsChanged => {
+            "leave earlier breakpoints where they were, and add new ones behind them"
+        }
+        CacheBreakReason::MessagesChanged => "only append: what is edited or left out is paid for anew from there on",
+        CacheBreakReason::TtlExpired => "where pauses are usual, have the prompt kept for longer",
+        CacheBreakReason::ServerSide => "nothing here has changed; if it recurs, ask the provider",
+        _ => "no advice",
+    }
+}
+
 /// A break in one line: `system prompt changed: 6,000 → 500`.
 pub fn describe(broken: &PromptCacheBreak) -> String {
     let (before, then) = (grouped(broken.previous_cache_read_tokens), grouped(broken.cache_read_tokens));
@@ -123,8 +145,8 @@ pub fn describe(broken: &PromptCacheBreak) -> String {
     format!("{}{which}: {before} → {then}", reason_words(broken.reason))
 }
 
-/// `1,234,567`.
-fn grouped(count: u64) -> String {
+/// A count as people read it: `1,234,567`.
+pub fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {

@@ -56,18 +56,20 @@ impl Asked {
             return None;
         }
         let call = request.extensions().get::<Call>()?;
+        let body = Some(request.body().whole()).filter(|body| body.len() <= policy.max_body_bytes());
         if request.extensions().get() == Some(&CacheRetention::None) {
-            if let Some(session) = session {
-                shared.monitor.clear(SessionKey::new(owner(context), session));
+            let first = || Fingerprint::read(call.dialect, body.as_ref()?, policy.bounds());
+            let key = match session {
+                Some(session) => Some(SessionKey::new(owner(context), session)),
+                None => first().and_then(|fingerprint| SessionKey::derived(owner(context), &fingerprint)),
+            };
+            if let Some(key) = key {
+                shared.monitor.clear(key);
             }
             return None;
         }
-        let body = request.body().whole();
-        if body.len() > policy.max_body_bytes() {
-            return None;
-        }
         let headers = POLICY_HEADERS.iter().flat_map(|name| request.headers().get_all(name)).cloned().collect();
-        let (context, call, body) = (context.cloned(), call.clone(), Some(body));
+        let (context, call, body) = (context.cloned(), call.clone(), Some(body?));
         Some(Box::new(Self { shared: shared.clone(), context, call, headers, body, fingerprint: None }))
     }
 

@@ -113,3 +113,21 @@ async fn what_is_not_to_be_kept_ends_its_session() {
     exchange(&mut service, request(in_session(&events), ANTHROPIC, BODY)).await.unwrap();
     assert!(events.all().is_empty() && layer.monitor().len() == 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_to_be_kept_ends_a_session_that_is_known_by_its_first_message() {
+    let policy = CacheBreakPolicy::builder().derive_sessions(true).build().unwrap();
+    let (events, layer) = (Events::new(), CacheBreakLayer::new(policy));
+    let provider = Provider::new([&["read 6000"], &["read 6000"], &["read 0"], &["read 0"]]);
+    let mut service = layer.layer(provider.service());
+    let other = BODY.replace("Hello?", "Good-bye.");
+    for body in [BODY, &other] {
+        exchange(&mut service, request(events.context(), ANTHROPIC, body)).await.unwrap();
+    }
+    let mut once = request(events.context(), ANTHROPIC, BODY);
+    once.extensions_mut().insert(CacheRetention::None);
+    exchange(&mut service, once).await.unwrap();
+    assert_eq!(layer.monitor().len(), 1, "the other one stays");
+    exchange(&mut service, request(events.context(), ANTHROPIC, BODY)).await.unwrap();
+    assert_eq!(events.lines(), [""; 0]);
+}

@@ -58,6 +58,13 @@ fn of_equally_long_names_the_alphabet_decides() {
 }
 
 #[test]
+fn a_name_over_two_lines_is_no_part_of_two_names() {
+    let catalogue = of(&[("a", "alpha"), ("a", "bravo")]);
+    assert_eq!(found(&catalogue, None, "lpha"), Some((1, Match::Containing)));
+    assert_eq!(found(&catalogue, None, "pha\nbra"), None);
+}
+
+#[test]
 fn a_bare_name_is_the_models_with_the_shortest_way_to_it() {
     let catalogue = of(&[
         ("r", "router/meta/m1"),
