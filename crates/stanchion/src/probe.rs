@@ -223,28 +223,31 @@ const fn dialect(family: Family) -> Dialect {
     }
 }
 
+/// How long an answer may be, at most.
+const TOKENS: u32 = 8;
+
 fn question(dialect: Dialect, candidate: &Arc<Candidate>) -> Request<Full<Bytes>> {
     let model = candidate.model().map_or("default", |model| model);
     let messages = json!([{ "role": "user", "content": "Say ok." }]);
     let (path, body) = match dialect {
         Dialect::AnthropicMessages => (
             "/v1/messages".to_owned(),
-            json!({ "model": model, "messages": messages, "max_tokens": 8, "temperature": 0, "stream": true }),
+            json!({ "model": model, "messages": messages, "max_tokens": TOKENS, "temperature": 0, "stream": true }),
         ),
         Dialect::GeminiGenerateContent => (
             format!("/v1beta/models/{model}:streamGenerateContent?alt=sse"),
             json!({
                 "contents": [{ "role": "user", "parts": [{ "text": "Say ok." }] }],
-                "generationConfig": { "maxOutputTokens": 8, "temperature": 0 },
+                "generationConfig": { "maxOutputTokens": TOKENS, "temperature": 0 },
             }),
         ),
         Dialect::Ollama => (
             "/api/chat".to_owned(),
-            json!({ "model": model, "messages": messages, "options": { "num_predict": 8, "temperature": 0 }, "stream": true }),
+            json!({ "model": model, "messages": messages, "options": { "num_predict": TOKENS, "temperature": 0 }, "stream": true }),
         ),
         _ => (
             "/v1/chat/completions".to_owned(),
-            json!({ "model": model, "messages": messages, "max_tokens": 8, "temperature": 0, "stream": true }),
+            json!({ "model": model, "messages": messages, "max_tokens": TOKENS, "temperature": 0, "stream": true }),
         ),
     };
     let session = format!("provider-health:{}", candidate.name());
@@ -260,8 +263,10 @@ fn question(dialect: Dialect, candidate: &Arc<Candidate>) -> Request<Full<Bytes>
     extensions.insert(context);
     // Not retried, and nobody else is asked.
     extensions.insert(RetryOwner);
-    extensions.insert(Selected { candidate: candidate.clone(), index: 0, last: true });
-    extensions.insert(Candidates::new([(**candidate).clone()]));
+    // What a candidate sets for its requests would go over the question's own.
+    let candidate = (**candidate).clone().with_temperature(0.0).with_max_output_tokens(TOKENS);
+    extensions.insert(Selected::only(candidate.clone()));
+    extensions.insert(Candidates::new([candidate]));
     request
 }
 

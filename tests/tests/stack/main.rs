@@ -10,6 +10,7 @@
 //! | [`hints`] | every form of a wait that a provider asks for |
 //! | [`meaning`] | what a reply means, by its codes, its words and its status |
 //! | [`owner`] | retries are made by one owner, and their number is bounded |
+//! | [`probes`] | a probe asks once, briefly, as housekeeping, and tells no word of the provider's |
 //! | [`queues`] | what a client is told whom the queue turns away |
 //! | [`recovery`] | nothing outlasts the budget of a recovery, and nothing is left behind |
 //! | [`sessions`] | how long a prompt cache lives, and what several requests of a session are told and billed |
@@ -26,6 +27,7 @@ mod hints;
 mod meaning;
 mod one_of_many;
 mod owner;
+mod probes;
 mod queues;
 mod recovery;
 mod sessions;
