@@ -15,7 +15,7 @@ use tokio::{
     process::{Child, Command},
     sync::{OnceCell, oneshot},
     task::JoinHandle,
-    time::timeout,
+    time::{sleep, timeout},
 };
 
 /// Longer than a start takes on a busy machine.
@@ -30,7 +30,7 @@ pub struct Gateway {
     address: SocketAddr,
     printed: Printed,
     readers: Vec<JoinHandle<()>>,
-    _folder: Folder,
+    folder: Folder,
 }
 
 /// What a process has printed, on both of its streams.
@@ -81,7 +81,7 @@ impl Gateway {
             return Err(io::Error::other(format!("the gateway does not listen. It printed:\n{}", printed.text())));
         };
         TcpStream::connect(address).await?;
-        Ok(Self { child, address, printed, readers, _folder: folder })
+        Ok(Self { child, address, printed, readers, folder })
     }
 
     /// Where it listens.
@@ -99,6 +99,42 @@ impl Gateway {
         let text = self.printed();
         let all: Vec<&str> = text.lines().collect();
         all[all.len().saturating_sub(lines)..].join("\n")
+    }
+
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id().unwrap_or_default()
+    }
+
+    /// The file with its configuration.
+    pub fn config(&self) -> PathBuf {
+        self.folder.0.join("stanchion.toml")
+    }
+
+    /// Sends it a signal, by its name without `SIG`.
+    pub async fn signal(&self, name: &str) -> io::Result<()> {
+        let command = format!("kill -{name} {}", self.id());
+        let sent = Command::new("sh").args(["-c", &command]).status().await?;
+        if sent.success() { Ok(()) } else { Err(io::Error::other(format!("{command} fails"))) }
+    }
+
+    /// Waits until it has printed a text.
+    pub async fn prints(&self, text: &str) -> io::Result<()> {
+        let printed = async {
+            while !self.printed().contains(text) {
+                sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let late = || io::Error::other(format!("{text:?} is not printed, but:\n{}", self.tail(40)));
+        timeout(START, printed).await.map_err(|_| late())
+    }
+
+    /// Waits until the process has ended by itself; its exit code.
+    pub async fn exits(&mut self) -> io::Result<Option<i32>> {
+        let status = timeout(START, self.child.wait()).await;
+        status
+            .map_err(|_| io::Error::other(format!("it does not end:\n{}", self.tail(40))))?
+            .map(|status| status.code())
     }
 
     /// Whether it still runs.
