@@ -8,7 +8,7 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use stanchion_core::Failure;
 
-use crate::shared::Permit;
+use crate::permit::Permit;
 
 pin_project! {
     /// The body of [`Admission`](crate::Admission): the inner one, with the permit in it. It is given back at the body's

@@ -11,7 +11,7 @@ use pin_project_lite::pin_project;
 use stanchion_core::{Failure, FailureKind};
 use tower_service::Service;
 
-use crate::{AdmissionBody, adaptive::Signal, shared::Permit, wait::Wait};
+use crate::{AdmissionBody, adaptive::Signal, permit::Permit, wait::Wait};
 
 pin_project! {
     /// The response future of [`Admission`](crate::Admission).

@@ -1,6 +1,7 @@
 use std::{
     collections::HashMap,
     fmt,
+    hash::{BuildHasher, RandomState},
     sync::{Arc, PoisonError, RwLock, Weak},
 };
 
@@ -10,9 +11,11 @@ use tokio::time::Instant;
 
 use crate::{
     AdmissionPolicy, Footprint,
+    domain::Domain,
     mix::BuildMix,
+    permit::Permit,
     policy::Policies,
-    shared::{Ask, Asked, Domain, Permit, Shared},
+    shared::{Ask, Asked, Shared},
     wait::{Ended, Told, Wait},
 };
 
@@ -23,7 +26,7 @@ pub(crate) struct Gate {
     /// For requests without a candidate.
     nameless: Place,
     /// For requests without an owner.
-    anonymous: u128,
+    anonymous: u64,
     known: RwLock<Known>,
 }
 
@@ -49,8 +52,9 @@ impl Gate {
     const SWEEP_AT: usize = 256;
 
     pub(crate) fn new(shared: Arc<Shared>, policies: Arc<Policies>) -> Self {
-        let nameless = Place { domain: shared.nameless(), policy: Policies::GENERAL };
-        let anonymous = shared.anonymous(shared.number());
+        let nameless = Place { domain: Domain::new(&shared, None), policy: Policies::GENERAL };
+        // A number that nobody else has.
+        let anonymous = RandomState::new().hash_one(());
         Self { shared, policies, nameless, anonymous, known: RwLock::default() }
     }
 
@@ -77,7 +81,7 @@ impl Gate {
         self.policies.get(place.policy)
     }
 
-    /// Where those that hold bytes for a request that runs count them.
+    /// Where those count that hold bytes for a request that runs.
     pub(crate) fn retained(&self) -> &RetainedBytes {
         &self.shared.retained
     }
@@ -121,7 +125,7 @@ impl Gate {
             domain: place.domain,
         };
         let mut since = None;
-        let asked = self.shared.ask(&ask, || (*since.insert(Instant::now()), bytes()));
+        let asked = self.shared.ask(ask, || (*since.insert(Instant::now()), bytes()));
         let since = || since.unwrap_or_else(Instant::now);
         match asked {
             Asked::Runs(permit) => Passage::Runs(permit),

@@ -11,7 +11,7 @@ use stanchion_core::{Candidate, RequestClass};
 use crate::{
     AdmissionError,
     gate::{Gate, Passage, Place},
-    shared::Permit,
+    permit::Permit,
     wait::{Ended, Told, Wait},
 };
 

@@ -14,8 +14,10 @@ use tokio::time::Instant;
 
 use crate::{
     AdmissionPolicy,
+    domain::Domain,
+    permit::{Permit, Waiter},
     scheduler::{Counts, DomainLimits, Limits},
-    shared::{Ask, Asked, Domain, Permit, Refused, Shared, Waiter},
+    shared::{Ask, Asked, Refused, Shared},
 };
 
 /// Threads are switched at most so often against their will: more find nothing new, and take long.
@@ -44,11 +46,11 @@ impl Queue {
             aging: 30_000_000_000,
         };
         let shared = Arc::new(Shared::new(limits, true, DomainSecret::from_bytes([1; 32]), Vec::new()));
-        let domain = shared.nameless();
+        let domain = Domain::new(&shared, None);
         Arc::new(Self { shared, domain })
     }
 
-    fn ask(&self, owner: u128) -> Asked {
+    fn ask(&self, owner: u64) -> Asked {
         let ask = Ask {
             domain: self.domain.clone(),
             limits: DomainLimits { concurrency: 8, pending: 8, bytes: 1 << 20 },
@@ -57,17 +59,17 @@ impl Queue {
             cost: 1,
             max_wait: AdmissionPolicy::MAX_WAIT,
         };
-        self.shared.ask(&ask, || (Instant::now(), 1))
+        self.shared.ask(ask, || (Instant::now(), 1))
     }
 
-    fn runs(&self, owner: u128) -> Permit {
+    fn runs(&self, owner: u64) -> Permit {
         match self.ask(owner) {
             Asked::Runs(permit) => permit,
             _ => unreachable!("nobody else is here"),
         }
     }
 
-    fn waits(&self, owner: u128) -> Waiter {
+    fn waits(&self, owner: u64) -> Waiter {
         match self.ask(owner) {
             Asked::Waits(waiter) => waiter,
             _ => unreachable!("the permit is taken"),

@@ -154,8 +154,10 @@ impl AdmissionSchedulerBuilder {
             owner_bytes: self.owner_max_pending_bytes.min(self.max_pending_bytes),
             aging: aging.as_nanos() as u64,
         };
+        // As was checked above.
+        let weights = self.weights.into_iter().map(|(name, weight)| (name, weight as u8)).collect();
         let is_limit = global.is_some() || owner.is_some();
-        Ok(AdmissionScheduler(Arc::new(Shared::new(limits, is_limit, self.secret, self.weights))))
+        Ok(AdmissionScheduler(Arc::new(Shared::new(limits, is_limit, self.secret, weights))))
     }
 }
 

@@ -62,7 +62,7 @@ where
             return AdmissionFuture::calling(self.inner.call(request), None);
         };
         let passage = gate.pass(&request);
-        request.extensions_mut().insert(gate.retained().clone());
+        gate.retained().attach(&mut request);
         match passage {
             Passage::Runs(permit) => AdmissionFuture::calling(self.inner.call(request), Some(permit)),
             // A clone, which is not ready: what the one that is ready has reserved is not to be held over a wait.

@@ -75,7 +75,7 @@ impl ClassStatus {
         Self {
             in_flight: counts.in_flight[classes.clone()].iter().sum(),
             queued: counts.queued[classes.clone()].iter().sum(),
-            pending_bytes: counts.bytes[classes].iter().sum(),
+            pending_bytes: counts.bytes[classes].iter().map(|bytes| u64::from(*bytes)).sum(),
         }
     }
 }
@@ -89,7 +89,7 @@ impl AdmissionStatus {
             let mut domains: Vec<DomainStatus> = domains
                 .iter()
                 .filter_map(|domain| {
-                    let counts = state.domain_counts(domain.id);
+                    let counts = state.domain_counts(domain.at);
                     Some(DomainStatus {
                         candidate: domain.name.clone()?,
                         in_flight: counts.in_flight(),

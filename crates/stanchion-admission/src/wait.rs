@@ -15,8 +15,9 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use crate::{
     AdmissionError,
     error::told_limit,
+    permit::{Permit, Waiter},
     scheduler::Constraint,
-    shared::{Permit, Refusal, Refused, Waiter},
+    shared::{Refusal, Refused},
 };
 
 /// How often one that waits is told of.

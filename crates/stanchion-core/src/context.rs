@@ -8,7 +8,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Event, RecoveryBudget, TraceContext};
+use crate::{Event, RecoveryBudget, RetainedBytes, TraceContext};
 
 /// Who waits for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -95,6 +95,7 @@ struct Shared {
     retries: [AtomicU32; 2],
     repaired: AtomicBool,
     footprint: OnceLock<u64>,
+    retained: OnceLock<RetainedBytes>,
     trace: OnceLock<Option<TraceContext>>,
 }
 
@@ -173,6 +174,7 @@ impl ContextBuilder {
             retries: Default::default(),
             repaired: AtomicBool::new(false),
             footprint: OnceLock::new(),
+            retained: OnceLock::new(),
             trace: self.trace,
         };
         Context(Arc::new(Inner { observer: self.observer, known: Known::Here(shared) }))
@@ -302,6 +304,16 @@ impl Context {
     /// application that holds parsed messages asks before it sends the request.
     pub fn footprint_or_init(&self, footprint: impl FnOnce() -> u64) -> u64 {
         *self.shared().footprint.get_or_init(footprint)
+    }
+
+    /// Where layers count what they retain for the request; `None` if nobody bounds it.
+    pub(crate) fn retained(&self) -> Option<&RetainedBytes> {
+        self.shared().retained.get()
+    }
+
+    /// Says it, unless it was said before.
+    pub(crate) fn retain_in(&self, total: &RetainedBytes) {
+        self.shared().retained.get_or_init(|| total.clone());
     }
 
     /// Where the request stands in a trace; `None` if it is in none. Its attempts tell their providers so.

@@ -6,9 +6,13 @@ use std::{
     },
 };
 
+use http::Request;
+
+use crate::Context;
+
 /// Bytes that layers retain for requests that run, as replies that are held back: counted by whoever holds them, and
-/// looked at by whoever bounds what all requests retain. Lives in a request's extensions, put there by the layer that
-/// bounds; clones count together.
+/// looked at by whoever bounds what all requests retain. A request carries it, given by the layer that bounds; clones
+/// count together.
 #[derive(Debug, Clone, Default)]
 pub struct RetainedBytes(Arc<AtomicU64>);
 
@@ -19,6 +23,20 @@ pub struct Retained {
 }
 
 impl RetainedBytes {
+    /// Where a request's layers are to count; `None` if nobody bounds it.
+    pub fn of<B>(request: &Request<B>) -> Option<&Self> {
+        request.extensions().get().or_else(|| Context::of(request)?.retained())
+    }
+
+    /// Has a request's layers count here, unless its [`Context`] says already where. Without one the request's extensions
+    /// tell.
+    pub fn attach<B>(&self, request: &mut Request<B>) {
+        match Context::of(request) {
+            Some(context) => context.retain_in(self),
+            None => drop(request.extensions_mut().insert(self.clone())),
+        }
+    }
+
     /// How many bytes are retained in all.
     pub fn bytes(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -56,6 +74,22 @@ impl fmt::Debug for Retained {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_request_carries_it_with_or_without_a_context() {
+        let total = RetainedBytes::default();
+        for context in [None, Some(Context::default())] {
+            let mut request = Request::new(());
+            if let Some(context) = context {
+                request.extensions_mut().insert(context);
+            }
+            assert!(RetainedBytes::of(&request).is_none());
+            total.attach(&mut request);
+            let mut held = RetainedBytes::of(&request).unwrap().hold();
+            held.set(7);
+            assert_eq!(total.bytes(), 7);
+        }
+    }
 
     #[test]
     fn holders_count_together_and_give_back() {

@@ -1,11 +1,14 @@
+const CHUNK: usize = 64;
 /// None, in the list of free places.
 const NIL: u32 = u32::MAX;
 
-/// Values at places that are used again. Free places at the end are given back, so that a rush leaves no more behind than
-/// what stands before the last that is left of it.
+/// Values at places that are used again. It grows by small chunks, so that nothing is moved and little is kept in reserve; and free places at the
+/// end are given back, so that a rush leaves no more behind than what stands before the last that is left of it.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
-    places: Vec<Place<T>>,
+    chunks: Vec<Vec<Place<T>>>,
+    /// How many places there are, free ones among them. The last is used.
+    places: u32,
     free: u32,
     len: usize,
 }
@@ -18,60 +21,91 @@ enum Place<T> {
 
 impl<T> Default for Slab<T> {
     fn default() -> Self {
-        Self { places: Vec::new(), free: NIL, len: 0 }
+        Self { chunks: Vec::new(), places: 0, free: NIL, len: 0 }
     }
 }
 
 impl<T> Slab<T> {
-    /// So many places are always kept.
-    pub(crate) const KEPT: usize = 64;
+    /// How many places a chunk has.
+    pub(crate) const CHUNK: u32 = CHUNK as u32;
 
     pub(crate) fn insert(&mut self, value: T) -> u32 {
         self.len += 1;
-        if self.free == NIL {
-            self.places.push(Place::Used(value));
-            return self.places.len() as u32 - 1;
+        if self.free != NIL {
+            let at = self.free;
+            self.unlink(at);
+            *self.place_mut(at) = Place::Used(value);
+            return at;
         }
-        let at = self.free;
-        self.unlink(at);
-        self.places[at as usize] = Place::Used(value);
+        let at = self.places;
+        let chunk = at as usize / CHUNK;
+        if chunk == self.chunks.len() {
+            self.chunks.push(Vec::with_capacity(CHUNK));
+        }
+        self.chunks[chunk].push(Place::Used(value));
+        self.places += 1;
         at
     }
 
     pub(crate) fn remove(&mut self, at: u32) -> T {
-        let behind = std::mem::replace(&mut self.free, at);
-        let value = match std::mem::replace(&mut self.places[at as usize], Place::Free { before: NIL, behind }) {
+        self.len -= 1;
+        let place = if at + 1 == self.places {
+            let last = self.pop();
+            while self.places > 0 && matches!(self.place(self.places - 1), Some(Place::Free { .. })) {
+                self.unlink(self.places - 1);
+                self.pop();
+            }
+            last
+        } else {
+            let behind = std::mem::replace(&mut self.free, at);
+            if let Some(Place::Free { before, .. }) = self.get_place_mut(behind) {
+                *before = at;
+            }
+            std::mem::replace(self.place_mut(at), Place::Free { before: NIL, behind })
+        };
+        match place {
             Place::Used(value) => value,
             Place::Free { .. } => unreachable!("what is there is removed once"),
-        };
-        if let Some(Place::Free { before, .. }) = self.places.get_mut(behind as usize) {
-            *before = at;
         }
-        self.len -= 1;
-        while let Some(Place::Free { .. }) = self.places.last() {
-            self.unlink(self.places.len() as u32 - 1);
-            self.places.pop();
+    }
+
+    fn pop(&mut self) -> Place<T> {
+        self.places -= 1;
+        let chunk = self.places as usize / CHUNK;
+        // One empty chunk is kept for whoever comes next.
+        self.chunks.truncate(chunk + 2);
+        if self.chunks.len() < self.chunks.capacity() / 4 {
+            self.chunks.shrink_to(2 * self.chunks.len());
         }
-        if self.places.capacity() > Self::KEPT && self.places.len() < self.places.capacity() / 4 {
-            self.places.shrink_to((2 * self.places.len()).max(Self::KEPT));
-        }
-        value
+        self.chunks[chunk].pop().expect("the last place is in it")
     }
 
     /// Takes a free place out of the list.
     fn unlink(&mut self, at: u32) {
-        let Place::Free { before, behind } = self.places[at as usize] else { unreachable!("it is free") };
-        match self.places.get_mut(before as usize) {
+        let Place::Free { before, behind } = *self.place_mut(at) else { unreachable!("it is free") };
+        match self.get_place_mut(before) {
             Some(Place::Free { behind: of_before, .. }) => *of_before = behind,
             _ => self.free = behind,
         }
-        if let Some(Place::Free { before: of_behind, .. }) = self.places.get_mut(behind as usize) {
+        if let Some(Place::Free { before: of_behind, .. }) = self.get_place_mut(behind) {
             *of_behind = before;
         }
     }
 
+    fn place(&self, at: u32) -> Option<&Place<T>> {
+        self.chunks.get(at as usize / CHUNK)?.get(at as usize % CHUNK)
+    }
+
+    fn get_place_mut(&mut self, at: u32) -> Option<&mut Place<T>> {
+        self.chunks.get_mut(at as usize / CHUNK)?.get_mut(at as usize % CHUNK)
+    }
+
+    fn place_mut(&mut self, at: u32) -> &mut Place<T> {
+        self.get_place_mut(at).expect("it is there")
+    }
+
     pub(crate) fn get(&self, at: u32) -> Option<&T> {
-        match self.places.get(at as usize) {
+        match self.place(at) {
             Some(Place::Used(value)) => Some(value),
             _ => None,
         }
@@ -83,7 +117,7 @@ impl<T> Slab<T> {
 
     /// The places that are used.
     pub(crate) fn used(&self) -> impl Iterator<Item = u32> {
-        let used = self.places.iter().enumerate().filter(|(_, place)| matches!(place, Place::Used(_)));
+        let used = self.chunks.iter().flatten().enumerate().filter(|(_, place)| matches!(place, Place::Used(_)));
         used.map(|(at, _)| at as u32)
     }
 }
@@ -98,7 +132,7 @@ impl<T> std::ops::Index<u32> for Slab<T> {
 
 impl<T> std::ops::IndexMut<u32> for Slab<T> {
     fn index_mut(&mut self, at: u32) -> &mut T {
-        match &mut self.places[at as usize] {
+        match self.place_mut(at) {
             Place::Used(value) => value,
             Place::Free { .. } => unreachable!("it is there"),
         }
@@ -115,22 +149,23 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_keeps_what_it_was_given(acts in prop::collection::vec((0..3u8, any::<prop::sample::Index>()), 1..400)) {
+        fn it_keeps_what_it_was_given(acts in prop::collection::vec((0..5u8, any::<prop::sample::Index>()), 1..900)) {
             let mut slab = Slab::default();
             let mut plain = BTreeMap::new();
             for (number, (act, which)) in acts.into_iter().enumerate() {
-                if act == 0 || plain.is_empty() {
+                if act < 3 || plain.is_empty() {
                     prop_assert_eq!(plain.insert(slab.insert(number), number), None);
                 } else {
                     let at = *plain.keys().nth(which.index(plain.len())).unwrap();
                     prop_assert_eq!(Some(slab.remove(at)), plain.remove(&at));
                     prop_assert_eq!(slab.get(at), None);
                 }
-                prop_assert_eq!(slab.used().map(|at| (at, slab[at])).collect::<BTreeMap<_, _>>(), plain.clone());
                 prop_assert_eq!(slab.len(), plain.len());
                 let last = plain.keys().next_back().map_or(0, |last| last + 1);
-                prop_assert_eq!(slab.places.len(), last as usize);
+                prop_assert_eq!(slab.places, last);
+                prop_assert!(slab.chunks.len() <= last as usize / 64 + 2);
             }
+            prop_assert_eq!(slab.used().map(|at| (at, slab[at])).collect::<BTreeMap<_, _>>(), plain);
         }
     }
 
@@ -141,7 +176,7 @@ mod tests {
         for place in places.into_iter().filter(|place| *place != 100) {
             slab.remove(place);
         }
-        assert_eq!((slab.len(), slab.places.len(), slab[100]), (1, 101, 100));
-        assert!(slab.places.capacity() <= 500, "{}", slab.places.capacity());
+        assert_eq!((slab.len(), slab.places, slab[100]), (1, 101, 100));
+        assert!(slab.chunks.len() <= 3 && slab.chunks.capacity() <= 16, "{}", slab.chunks.capacity());
     }
 }

@@ -97,7 +97,7 @@ async fn what_is_held_for_those_who_run_leaves_less_room_for_those_who_wait() {
     let layer = AdmissionLayer::new(scheduler, one_at_a_time().build().unwrap());
     let (into, mut from) = tokio::sync::mpsc::unbounded_channel();
     let looks = service_fn(move |request: Req| {
-        into.send(request.extensions().get::<RetainedBytes>().cloned()).unwrap();
+        into.send(RetainedBytes::of(&request).cloned()).unwrap();
         std::future::ready(Ok::<_, Failure>(http::Response::new(ScriptedBody::new([Step::Hang]))))
     });
     let _running = layer.layer(looks).oneshot(of("a", RequestClass::Foreground)).await.unwrap();

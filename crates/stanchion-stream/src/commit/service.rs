@@ -77,7 +77,7 @@ where
             context: Context::of(&request).cloned(),
             candidate: extensions.get::<Selected>().map(|selected| selected.candidate.name().clone()),
             started: Instant::now(),
-            retained: extensions.get().cloned(),
+            retained: RetainedBytes::of(&request).cloned(),
         };
         CommitFuture::new(self.inner.call(request), self.layer, info)
     }

@@ -1,0 +1,85 @@
+use std::{
+    sync::{
+        Arc, PoisonError, RwLock, RwLockWriteGuard,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use crate::{
+    Adaptive,
+    adaptive::{Limit, Signal},
+    shared::Shared,
+};
+
+/// A failure domain, as long as anybody knows it.
+pub(crate) struct Domain {
+    pub(crate) shared: Arc<Shared>,
+    /// What the scheduler calls it.
+    pub(crate) at: u32,
+    /// The candidate by which it was found first; `None` for requests without one.
+    pub(crate) name: Option<Arc<str>>,
+    /// What `adaptive` has come to; [`u32::MAX`] if it does not adapt.
+    cap: AtomicU32,
+    adaptive: RwLock<Option<Limit>>,
+}
+
+impl Domain {
+    pub(crate) fn new(shared: &Arc<Shared>, name: Option<Arc<str>>) -> Arc<Self> {
+        let at = shared.lock().open_domain(u32::MAX);
+        Arc::new(Self { shared: shared.clone(), at, name, cap: AtomicU32::new(u32::MAX), adaptive: RwLock::default() })
+    }
+
+    /// Lets the limit adapt.
+    pub(crate) fn adapt(&self, settings: Adaptive) {
+        let mut adaptive = self.adaptive.write().unwrap_or_else(PoisonError::into_inner);
+        let limit = adaptive.get_or_insert_with(|| Limit::new(settings));
+        limit.narrow(settings);
+        let cap = limit.limit();
+        self.limit_to(cap, adaptive);
+    }
+
+    /// Forgets what the limit has come to. It adapts no more, until somebody lets it again.
+    pub(crate) fn forget_adapted(&self) {
+        let mut adaptive = self.adaptive.write().unwrap_or_else(PoisonError::into_inner);
+        *adaptive = None;
+        self.limit_to(u32::MAX, adaptive);
+    }
+
+    /// What the limit has come to, if it adapts.
+    pub(crate) fn adapted(&self) -> Option<u32> {
+        Some(self.cap.load(Ordering::Relaxed)).filter(|cap| *cap != u32::MAX)
+    }
+
+    /// What a run that begins now is to say with what comes of it; `None` if nobody wants to know.
+    pub(crate) fn epoch(&self) -> Option<u64> {
+        self.adapted()?;
+        self.adaptive.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(Limit::epoch)
+    }
+
+    /// Learns what has come of a run that began in an epoch, so long ago.
+    pub(crate) fn learn(&self, signal: impl FnOnce(Duration) -> Option<Signal>, began: Duration, epoch: u64) {
+        let Some(signal) = signal(began) else { return };
+        let in_flight = self.shared.read(|state| state.domain_counts(self.at).in_flight());
+        let mut adaptive = self.adaptive.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(limit) = adaptive.as_mut() else { return };
+        limit.learn(signal, epoch, in_flight);
+        let cap = limit.limit();
+        self.limit_to(cap, adaptive);
+    }
+
+    fn limit_to(&self, cap: u32, adaptive: RwLockWriteGuard<'_, Option<Limit>>) {
+        let before = self.cap.swap(cap, Ordering::Relaxed);
+        drop(adaptive);
+        if before != cap {
+            // What stands there by then, since another may have moved it on.
+            self.shared.change(|state| state.cap(self.at, self.cap.load(Ordering::Relaxed)));
+        }
+    }
+}
+
+impl Drop for Domain {
+    fn drop(&mut self) {
+        self.shared.lock().close_domain(self.at);
+    }
+}
