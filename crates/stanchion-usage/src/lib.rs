@@ -92,6 +92,9 @@
 //! ones here: tiers of prices are not known. A price that is not known gives no cost, and neither does a count that is
 //! not known. The built-in prices are a default to estimate by: each carries its day and its source.
 //!
+//! What was lost where a prompt cache broke is told by [`Catalogue::loss`]: what was paid, less what it would have cost to
+//! read. It wants the price of a read to be known, where a cost assumes the full price.
+//!
 //! # Asking for usage
 //!
 //! A stream of chat completions reports no usage unless the client asks for it. With
