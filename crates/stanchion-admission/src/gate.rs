@@ -94,7 +94,7 @@ impl Gate {
         let max_wait = self.policy(&place).max_wait;
         let told = || Told {
             context: context.cloned(),
-            candidate: selected.map(|selected| selected.candidate.name().clone()),
+            candidate: selected.map(|selected| selected.candidate.clone()),
             // Who does not say who waits has no claim to the foreground's place.
             class: context.map_or(RequestClass::Internal, Context::class),
             max_wait,

@@ -22,7 +22,7 @@ use crate::{
 pub struct AdmissionHandle {
     gate: Arc<Gate>,
     place: Place,
-    name: Arc<str>,
+    candidate: Arc<Candidate>,
 }
 
 /// The right to make one exchange. Given back when it is dropped.
@@ -49,7 +49,7 @@ pin_project! {
 impl AdmissionHandle {
     pub(crate) fn new(gate: Arc<Gate>, candidate: &Arc<Candidate>) -> Self {
         let place = gate.place(candidate);
-        Self { gate, place, name: candidate.name().clone() }
+        Self { gate, place, candidate: candidate.clone() }
     }
 
     /// Asks for a permit: has one at once, waits for one, or is turned away. The place in the queue is that of this call.
@@ -58,7 +58,7 @@ impl AdmissionHandle {
     /// memory while it waits.
     pub fn admit(&self, owner: Option<&str>, class: RequestClass, bytes: u64) -> AdmissionTicket {
         let max_wait = self.gate.policy(&self.place).max_wait;
-        let told = || Told { context: None, candidate: Some(self.name.clone()), class, max_wait };
+        let told = || Told { context: None, candidate: Some(self.candidate.clone()), class, max_wait };
         let state = match self.gate.ask(self.place.clone(), owner, class, || bytes, told) {
             Passage::Runs(permit) => State::Done { result: Some(Ok(permit)) },
             Passage::Waits(wait) => State::Waiting { wait },
@@ -94,7 +94,7 @@ fn refused(ended: Ended) -> AdmissionError {
 
 impl fmt::Debug for AdmissionHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AdmissionHandle").field("candidate", &self.name).finish_non_exhaustive()
+        f.debug_struct("AdmissionHandle").field("candidate", self.candidate.name()).finish_non_exhaustive()
     }
 }
 

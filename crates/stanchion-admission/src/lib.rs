@@ -143,7 +143,7 @@
 //! Asking, granting, leaving and giving back are O(log n) in the owners that wait, whatever their number and that of the
 //! tickets and domains, as long as requests of no more than 64 combinations of domain, class and policy wait at once; for
 //! each 64 more, there is one tree more to look into. A request that waits takes about 75 bytes in the scheduler, and 200
-//! more where it brings an owner of its own; its future takes about 210 besides the request and the service that it
+//! more where it brings an owner of its own; its future takes about 180 besides the request and the service that it
 //! holds. A request that need not wait allocates nothing.
 //!
 //! [`Context`]: stanchion_core::Context

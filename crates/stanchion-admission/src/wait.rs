@@ -7,7 +7,7 @@ use std::{
 
 use pin_project_lite::pin_project;
 use stanchion_core::{
-    AdmissionPhase, AdmissionReason, AdmissionResource, AdmissionScope, Context, Event, Failure, ProviderAdmission,
+    AdmissionPhase, AdmissionReason, AdmissionResource, AdmissionScope, Candidate, Context, Event, Failure, ProviderAdmission,
     RecoveryBudget, RequestClass,
 };
 use tokio::time::{Instant, Sleep, sleep_until};
@@ -27,7 +27,7 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 #[derive(Clone)]
 pub(crate) struct Told {
     pub(crate) context: Option<Context>,
-    pub(crate) candidate: Option<Arc<str>>,
+    pub(crate) candidate: Option<Arc<Candidate>>,
     pub(crate) class: RequestClass,
     /// As the policy has it.
     pub(crate) max_wait: Duration,
@@ -46,8 +46,8 @@ pin_project! {
         waiter: Option<Waiter>,
         told: Told,
         since: Instant,
-        // When the wait is told of next; None until it was told of at all.
-        next: Option<Instant>,
+        // In which heartbeat since then the wait is told of next; 0 until it was told of at all.
+        beat: u32,
         #[pin]
         sleep: Option<Sleep>,
     }
@@ -80,7 +80,7 @@ impl Told {
         Context::emit(self.context.as_ref(), || {
             Event::ProviderAdmission(ProviderAdmission {
                 phase,
-                candidate: self.candidate.clone(),
+                candidate: self.candidate.as_ref().map(|candidate| candidate.name().clone()),
                 request_class: self.class,
                 resource: constraint.resource,
                 scope: constraint.scope,
@@ -108,7 +108,7 @@ impl Told {
 impl Ended {
     pub(crate) fn into_failure(self, told: &Told) -> Failure {
         match self {
-            Self::Refused(error) => error.into_failure(told.candidate.as_ref()),
+            Self::Refused(error) => error.into_failure(told.candidate.as_deref().map(Candidate::name)),
             Self::Budget => match told.budget() {
                 Some(budget) => budget.end(told.context.as_ref(), Instant::now()),
                 None => unreachable!("only a budget can be spent"),
@@ -120,8 +120,8 @@ impl Ended {
 impl Wait {
     /// Begins to wait, and tells so, unless it is over already.
     pub(crate) fn new(waiter: Waiter, told: Told, since: Instant) -> Self {
-        let mut wait = Self { waiter: Some(waiter), told, since, next: None, sleep: None };
-        wait.next = Self::tell(wait.waiter.as_ref(), &wait.told, since, since).then(|| since + HEARTBEAT);
+        let mut wait = Self { waiter: Some(waiter), told, since, beat: 0, sleep: None };
+        wait.beat = u32::from(Self::tell(wait.waiter.as_ref(), &wait.told, since, since));
         wait
     }
 
@@ -152,7 +152,7 @@ impl Wait {
                 return Poll::Ready(Err(Ended::Budget));
             }
             if let Poll::Ready(turn) = waiter.poll(cx) {
-                let told = this.next.is_some();
+                let told = *this.beat > 0;
                 let result = match turn {
                     Ok(permit) => {
                         let (all, depth) = waiter.all();
@@ -177,10 +177,13 @@ impl Wait {
                 let refusal = Refusal { kind, constraint: standing.constraint, depth: standing.depth };
                 return Poll::Ready(Err(Ended::Refused(this.told.reject(refusal, since, now))));
             }
-            if this.next.is_none_or(|next| next <= now) && Self::tell(Some(waiter), this.told, since, now) {
-                *this.next = Some(now + HEARTBEAT);
+            // At most 40: who has waited longer was turned away just now.
+            let beats = ((now - since).as_secs() / HEARTBEAT.as_secs()) as u32;
+            if *this.beat <= beats && Self::tell(Some(waiter), this.told, since, now) {
+                *this.beat = beats + 1;
             }
-            let until = [Some(deadline), *this.next, budget_ends].into_iter().flatten().min().unwrap_or(deadline);
+            let next = since + HEARTBEAT * *this.beat;
+            let until = budget_ends.into_iter().fold(deadline.min(next), Instant::min);
             match this.sleep.as_mut().as_pin_mut() {
                 Some(sleep) if sleep.deadline() == until => {}
                 Some(sleep) => sleep.reset(until),

@@ -76,11 +76,11 @@ async fn the_scheduler_spends_less_than_300_bytes_on_who_waits_and_nothing_on_wh
 
     assert_eq!([allocations(1_000, 1), allocations(1_000, 7)], [0, 0]);
     let all = [Foreground, Background, Internal];
-    // With the future, too, which is 208 bytes of it.
+    // With the future, too, timer and all.
     for (owners, classes) in [(1, &all[..1]), (100, &all), (10_000, &all)] {
         let (scheduler, whole) = measure(100_000, owners, classes);
         println!("100,000 tickets of {owners} owners: {scheduler} bytes in the scheduler, {whole} with the future");
-        assert!(scheduler < 110 && whole < 320, "{scheduler}, {whole}");
+        assert!(whole < 300, "{scheduler}, {whole}");
     }
     // Each with an owner of its own: the owner's record, and its place in the rotation. Also where the index of owners has
     // just grown to twice its size.
