@@ -54,6 +54,14 @@ impl Gateway {
     ///
     /// The process chooses its port itself, and tells it: so no two tests can want the same.
     pub async fn start(config: impl FnOnce(SocketAddr) -> String) -> io::Result<Self> {
+        Self::start_under(&[], config).await
+    }
+
+    /// The same, with variables in its environment.
+    pub async fn start_under(
+        environment: &[(&str, &str)],
+        config: impl FnOnce(SocketAddr) -> String,
+    ) -> io::Result<Self> {
         let binary = binary().await?;
         let folder = Folder::new()?;
         let file = folder.0.join("stanchion.toml");
@@ -63,6 +71,7 @@ impl Gateway {
             .arg(&file)
             .env("STANCHION_LOG", "debug")
             .env("NO_COLOR", "1")
+            .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -7,8 +7,8 @@ use std::{
 
 use pin_project_lite::pin_project;
 use stanchion_core::{
-    AdmissionPhase, AdmissionReason, AdmissionResource, AdmissionScope, Candidate, Context, Event, Failure, ProviderAdmission,
-    RecoveryBudget, RequestClass,
+    AdmissionPhase, AdmissionReason, AdmissionResource, AdmissionScope, Candidate, Context, Event, Failure,
+    ProviderAdmission, RecoveryBudget, RequestClass,
 };
 use tokio::time::{Instant, Sleep, sleep_until};
 
