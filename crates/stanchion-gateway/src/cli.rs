@@ -54,12 +54,37 @@ pub enum Command {
         #[arg(long)]
         markdown: bool,
     },
+    /// Watch what happens in a running gateway: retries, fallbacks, circuits, queues, and how each request ended.
+    ///
+    /// It asks the admin listener, so the configuration needs a table [admin]. Times are in UTC. It connects again when the gateway was away,
+    /// and ends with Ctrl-C.
+    Tail(Tail),
     /// Watch the gateway master ten faults of a scripted provider. Needs no keys and no network.
     Demo {
         /// Play only the faults whose name contains this.
         #[arg(long, value_name = "TEXT")]
         only: Option<String>,
     },
+}
+
+/// The options of `tail`.
+#[derive(Debug, Args)]
+pub struct Tail {
+    /// The address of the admin listener.
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9090")]
+    pub url: String,
+    /// The variable that has the admin key.
+    #[arg(long, value_name = "NAME")]
+    pub key_env: Option<String>,
+    /// Only the requests of this model.
+    #[arg(long, value_name = "NAME")]
+    pub model: Option<String>,
+    /// Print every event as one JSON object a line, those that go as they should too.
+    #[arg(long)]
+    pub json: bool,
+    /// Whether lines have colours; `auto` is where a terminal shows them and NO_COLOR is not set.
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub color: clap::ColorChoice,
 }
 
 /// The options of `serve`.

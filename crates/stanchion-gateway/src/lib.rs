@@ -15,6 +15,7 @@ pub mod reload;
 pub mod serve;
 pub mod server;
 pub mod system;
+pub mod tail;
 
 use std::process::ExitCode;
 

@@ -5,9 +5,10 @@ use std::{io::Write, process::ExitCode, time::Duration};
 use clap::Parser;
 use stanchion::probe::Probe;
 use stanchion_gateway::{
-    cli::{Cli, Command},
+    cli::{self, Cli, Command},
     config::{self, Config},
     demo, fail, gateway, serve,
+    tail::{self, Tail},
 };
 use tracing_subscriber::EnvFilter;
 
@@ -36,9 +37,31 @@ fn main() -> ExitCode {
             Ok(config) => runtime.block_on(probe(&config, model.as_deref(), Duration::from_secs(limit), json)),
             Err(error) => fail(&error.to_string()),
         },
+        Command::Tail(options) => runtime.block_on(watch(options)),
         Command::Schema { markdown: true } => print(&config::page()),
         Command::Schema { markdown: false } => print(&format!("{:#}\n", config::json_schema())),
         Command::Demo { only } => runtime.block_on(demo::run(only.as_deref())),
+    }
+}
+
+async fn watch(options: cli::Tail) -> ExitCode {
+    let cli::Tail { url, key_env, model, json, color } = options;
+    let key = match key_env.map(|name| (std::env::var(&name), name)) {
+        None => None,
+        Some((Ok(key), _)) if !key.trim().is_empty() => match tail::bearer(key.trim()) {
+            Some(key) => Some(key),
+            None => return fail("the admin key has characters that no HTTP header can carry"),
+        },
+        Some((_, name)) => return fail(&format!("the environment variable {name} is not set")),
+    };
+    let tail = Tail { url, key, model, json, colors: tail::colors(color) };
+    let (mut out, mut aside) = (std::io::stdout(), std::io::stderr());
+    tokio::select! {
+        ended = tail.run(&mut out, &mut aside) => match ended {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(&error.to_string()),
+        },
+        _ = tokio::signal::ctrl_c() => ExitCode::SUCCESS,
     }
 }
 
