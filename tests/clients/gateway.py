@@ -17,6 +17,7 @@ PROVIDER_KEY = "sk-provider"
 CONFIG = """
 [server]
 listen = "127.0.0.1:{port}"
+inline_keys = true
 
 [providers.o]
 dialect = "openai"

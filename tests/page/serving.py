@@ -15,6 +15,7 @@ from typing import Any
 CONFIG = """
 [server]
 listen = "127.0.0.1:{port}"
+inline_keys = true
 
 [admin]
 listen = "127.0.0.1:{admin}"

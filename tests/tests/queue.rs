@@ -35,7 +35,7 @@ async fn gateway(names: &[&str], tables: &str) -> (Upstream, Gateway) {
         format!("[providers.{name}]\ndialect = \"openai\"\nbase_url = \"{base}/v1\"\napi_key = \"sk-x\"\n")
     };
     let providers = names.iter().map(provider).collect::<Vec<_>>().concat();
-    let config = |listen| format!("[server]\nlisten = \"{listen}\"\n{providers}{tables}");
+    let config = |listen| format!("[server]\nlisten = \"{listen}\"\ninline_keys = true\n{providers}{tables}");
     let gateway = Gateway::start(config).await.expect("a gateway");
     (upstream, gateway)
 }

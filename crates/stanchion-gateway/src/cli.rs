@@ -59,6 +59,14 @@ pub enum Command {
     /// It asks the admin listener, so the configuration needs a table [admin]. Times are in UTC. It connects again when the gateway was away,
     /// and ends with Ctrl-C.
     Tail(Tail),
+    /// Make the key_sha256 of a client's key, so that the key itself stands in no file.
+    ///
+    /// Reads the key from standard input, where no list of processes and no history of a shell shows it.
+    HashKey {
+        /// Make a new key, and print it with its hash.
+        #[arg(long)]
+        generate: bool,
+    },
     /// Watch the gateway master ten faults of a scripted provider. Needs no keys and no network.
     Demo {
         /// Play only the faults whose name contains this.

@@ -20,6 +20,7 @@
 mod admin;
 mod candidates;
 mod check;
+mod clients;
 mod file;
 mod locate;
 mod names;
@@ -47,7 +48,7 @@ use stanchion::{
     admission::{AdmissionPolicy, AdmissionScheduler},
     cache_break::CacheBreakPolicy,
     circuit::CircuitPolicy,
-    core::{Candidates, DispositionRules, RequestClass, Secret},
+    core::{Candidates, DispositionRules, RequestClass},
     credentials::CredentialPools,
     deadline::{AttemptLimits, RecoveryLimits},
     fallback::OnOverflow,
@@ -76,6 +77,8 @@ pub struct Config {
     pub hash: String,
     /// The files that it was read from: the configuration itself, keys, prices.
     pub files: Vec<PathBuf>,
+    /// What is allowed, and should not be.
+    pub warnings: Vec<Complaint>,
     /// The largest request body, in bytes.
     pub max_request_bytes: usize,
     /// Whether clients are believed what they say of themselves.
@@ -114,16 +117,38 @@ impl Default for ServerSettings {
 }
 
 /// A client that may connect.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Client {
-    /// What it presents.
-    pub key: Secret,
+    /// Its name in the configuration.
+    pub name: String,
+    /// The SHA-256 of what it presents.
+    pub key: [u8; 32],
     /// Whose capacity its requests use, whatever it says.
     pub owner: Option<String>,
     /// Who waits for its requests, whatever it says.
     pub class: Option<RequestClass>,
     /// Whether it is believed what it says of itself.
     pub identity_headers: bool,
+    /// What it may ask for, as names and patterns; `None` for everything.
+    pub models: Option<Vec<String>>,
+    /// How much it may ask for.
+    pub limits: ClientLimits,
+}
+
+impl fmt::Debug for Client {
+    /// Without what its key comes to.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("name", &self.name).field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+/// How much a client may ask for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ClientLimits {
+    /// How many requests in a minute.
+    pub requests_per_minute: Option<u32>,
+    /// How many at one time.
+    pub concurrency: Option<u32>,
 }
 
 /// One model: what serves it, and how.
@@ -253,6 +278,13 @@ impl ConfigError {
     /// What is wrong, in the order of the file.
     pub fn complaints(&self) -> &[Complaint] {
         &self.complaints
+    }
+}
+
+impl Complaint {
+    /// The line in which it is told, with the file that it is about.
+    pub fn told_of(&self, file: &str) -> String {
+        ConfigError { file: file.to_owned(), complaints: vec![self.clone()] }.to_string()
     }
 }
 

@@ -26,7 +26,7 @@ use stanchion::{
 
 pub use self::{
     ending::{End, Ending, EndingBody, EndingFuture},
-    names::{Found, ModelNames, Route},
+    names::{Found, Glob, ModelNames, Route},
     parts::Parts,
     router::{ModelRouter, RouterFuture},
 };

@@ -7,7 +7,7 @@ use stanchion::probe::Probe;
 use stanchion_gateway::{
     cli::{self, Cli, Command},
     config::{self, Config},
-    demo, fail, gateway, serve,
+    demo, fail, gateway, keys, serve,
     tail::{self, Tail},
 };
 use tracing_subscriber::EnvFilter;
@@ -28,6 +28,9 @@ fn main() -> ExitCode {
         }
         Command::Check { config } => match Config::load(&config) {
             Ok(checked) => {
+                for warning in &checked.warnings {
+                    eprintln!("stanchion: warning: {}", warning.told_of(&config.display().to_string()));
+                }
                 println!("{}: in order; {} models", config.display(), checked.models.len());
                 ExitCode::SUCCESS
             }
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
             Err(error) => fail(&error.to_string()),
         },
         Command::Tail(options) => runtime.block_on(watch(options)),
+        Command::HashKey { generate } => hash_key(generate),
         Command::Schema { markdown: true } => print(&config::page()),
         Command::Schema { markdown: false } => print(&format!("{:#}\n", config::json_schema())),
         Command::Demo { only } => runtime.block_on(demo::run(only.as_deref())),
@@ -98,6 +102,22 @@ fn log_to_stderr() {
     let filter = EnvFilter::try_from_env("STANCHION_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     // A log that nobody reads any more must not end a request: writing to it may fail in silence.
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false).init();
+}
+
+/// The hash of a key, and the key itself if it is new.
+fn hash_key(generate: bool) -> ExitCode {
+    if generate {
+        return match keys::make() {
+            Ok(key) => print(&format!("key: {key}\nkey_sha256 = \"{}\"\n", keys::hash_of(&key))),
+            Err(error) => fail(&format!("no key can be made: {error}")),
+        };
+    }
+    let mut key = String::new();
+    match std::io::stdin().read_line(&mut key) {
+        Ok(_) if key.trim().is_empty() => fail("there is no key: write it to standard input, or give --generate"),
+        Ok(_) => print(&format!("{}\n", keys::hash_of(key.trim()))),
+        Err(error) => fail(&format!("the key cannot be read: {error}")),
+    }
 }
 
 /// To standard output, whose reader may leave early.

@@ -131,6 +131,7 @@ impl Reloader {
             tracing::info!(hash = config.hash, "the configuration is unchanged");
             return Ok(Reloaded::Unchanged);
         }
+        warn(&self.path, &config);
         let (gateway, config) = self.parts.serve(config);
         let origin = self.current.replace(gateway, config);
         tracing::info!(generation = origin.generation, hash = origin.hash, "a new configuration is served");
@@ -182,6 +183,13 @@ impl Reloader {
     async fn look(&self) -> Vec<Stamp> {
         let files: Vec<PathBuf> = self.seen.iter().map(|stamp| stamp.path.clone()).collect();
         tokio::task::spawn_blocking(move || stamps(&files)).await.unwrap_or_default()
+    }
+}
+
+/// Tells in the log of what a configuration allows and should not.
+pub(crate) fn warn(file: &Path, config: &Config) {
+    for warning in &config.warnings {
+        tracing::warn!("{}", warning.told_of(&file.display().to_string()));
     }
 }
 

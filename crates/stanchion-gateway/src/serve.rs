@@ -1,6 +1,12 @@
 //! What `stanchion serve` does, from the first configuration to the exit code.
 
-use std::{future::pending, net::SocketAddr, path::PathBuf, process::ExitCode, sync::Arc};
+use std::{
+    future::pending,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+};
 
 use stanchion::{
     core::Candidate,
@@ -15,7 +21,7 @@ use crate::{
     current::Current,
     environment, fail,
     gateway::Parts,
-    reload::Reloader,
+    reload::{self, Reloader},
     server::{Ended, Lifecycle, Phase, Server},
     system,
 };
@@ -29,6 +35,7 @@ pub async fn run(serve: &Serve) -> ExitCode {
         Ok(first) => first,
         Err(code) => return code,
     };
+    first.warn();
     let watched = first.admin(serve.admin).map(|settings| (settings, Live::default(), Metrics::new()));
     let mut parts = Parts::new();
     if let Some((_, live, metrics)) = &watched {
@@ -133,6 +140,15 @@ impl First {
             return Err(fail(&format!("there is nothing to serve: give --config FILE, or set one of {variables}")));
         }
         Ok(Self::Keys(providers))
+    }
+
+    /// Tells of what is allowed and should not be.
+    fn warn(&self) {
+        match self {
+            Self::File(path, config) => reload::warn(path, config),
+            Self::Variables(config) => reload::warn(Path::new("the environment"), config),
+            Self::Keys(_) => {}
+        }
     }
 
     /// Where operators look and act; what the command line says goes over the configuration.

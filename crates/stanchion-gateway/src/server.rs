@@ -1,6 +1,7 @@
 //! Serving: connections in, routes, and an end that lets streams finish.
 
 mod connection;
+mod held;
 mod lifecycle;
 mod listener;
 mod routes;

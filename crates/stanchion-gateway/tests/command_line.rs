@@ -153,7 +153,7 @@ fn serve_refuses_strangers_and_nothing_to_serve() {
 
 #[test]
 fn routes_answer_in_the_dialect_of_the_path() {
-    let config = format!("[server]\nlisten = \"127.0.0.1:0\"\n[clients.me]\nkey = \"k1\"\n{MODEL}");
+    let config = format!("[server]\nlisten = \"127.0.0.1:0\"\ninline_keys = true\n[clients.me]\nkey = \"k1\"\n{MODEL}");
     let gateway = Serving::start(&file("routes", &config));
     let get = |path: &str, headers: &str| {
         gateway.ask(&format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}\r\n"))
@@ -216,7 +216,9 @@ fn the_admin_listener_shows_circuits_by_the_names_of_their_candidates() {
     // Nobody listens at the provider's port, so that each call is a failure sample.
     let retries = "[defaults.retry]\nmax_retries = 0\n[defaults.circuit]\nmin_samples = 2\nopen = \"60s\"\n";
     let listen = "listen = \"127.0.0.1:0\"";
-    let config = format!("[server]\n{listen}\n[admin]\n{listen}\n[clients.me]\nkey = \"k1\"\n{MODEL}{retries}");
+    let config = format!(
+        "[server]\ninline_keys = true\n{listen}\n[admin]\n{listen}\n[clients.me]\nkey = \"k1\"\n{MODEL}{retries}"
+    );
     let mut gateway = Serving::start(&file("status", &config));
     let admin = gateway.admin();
     let status = || ask(&admin, &format!("GET /status HTTP/1.1\r\nhost: {admin}\r\nconnection: close\r\n\r\n"));
@@ -285,4 +287,49 @@ fn probe_tells_codes_and_no_word_of_a_provider() {
 
     let none = run(&["probe", "--config", &config, "--model", "nobody"]);
     assert!(text(&none.stderr).contains("there is no model \"nobody\""), "{}", text(&none.stderr));
+}
+
+#[test]
+fn a_key_is_hashed_from_standard_input_or_made() {
+    let mut child = stanchion().arg("hash-key").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"secret\n").unwrap();
+    let hash = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
+    assert_eq!(text(&child.wait_with_output().unwrap().stdout).trim(), hash);
+
+    let made = text(&run(&["hash-key", "--generate"]).stdout);
+    let (key, hash) = made.trim().split_once('\n').unwrap();
+    let (key, hash) = (key.strip_prefix("key: ").unwrap(), hash.strip_prefix("key_sha256 = ").unwrap());
+    let config = format!("[server]\nlisten = \"127.0.0.1:0\"\n[clients.me]\nkey_sha256 = {hash}\n{MODEL}");
+    let gateway = Serving::start(&file("hashed", &config));
+    let list = |key: &str| {
+        gateway.ask(&format!("GET /v1/models HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-api-key: {key}\r\n\r\n"))
+    };
+    assert!(list(key).starts_with("HTTP/1.1 200"));
+    assert!(list(hash.trim_matches('"')).starts_with("HTTP/1.1 401"), "the hash is no key");
+}
+
+#[test]
+fn a_client_that_asks_for_more_than_it_may_is_told_in_its_dialect() {
+    let config = format!(
+        "[server]\nlisten = \"127.0.0.1:0\"\ninline_keys = true\n[clients.small]\nkey = \"k1\"\nmodels = [\"m\"]\nrequests_per_minute = 3\n{MODEL}[models.other]\ncandidates = [{{ provider = \"p\" }}]\n[defaults.retry]\nmax_retries = 0\n"
+    );
+    let gateway = Serving::start(&file("limits", &config));
+    let key = "authorization: Bearer k1\r\n";
+    let ask = |path: &str, model: &str| gateway.post(path, key, &format!("{{\"model\":\"{model}\"}}"));
+    let list = gateway.ask(&format!("GET /v1/models HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{key}\r\n"));
+    assert!(list.contains("\"id\":\"m\"") && !list.contains("other"), "{list}");
+
+    let refused = ask("/v1/messages", "other");
+    assert!(refused.starts_with("HTTP/1.1 403") && refused.contains("\"type\":\"permission_error\""), "{refused}");
+    assert!(refused.contains("it may ask for: m") && !refused.contains("other"), "{refused}");
+    let refused = ask("/v1/chat/completions", "other");
+    assert!(refused.starts_with("HTTP/1.1 403") && refused.contains("model_not_allowed"), "{refused}");
+    // Nothing listens there.
+    assert!(ask("/v1/chat/completions", "m").starts_with("HTTP/1.1 502"));
+
+    let limited = ask("/v1/messages", "m");
+    assert!(limited.starts_with("HTTP/1.1 429") && limited.contains("rate_limit_error"), "{limited}");
+    let wait = limited.lines().find_map(|line| line.strip_prefix("retry-after: ")).unwrap();
+    assert!((15..=20).contains(&wait.trim().parse::<u64>().unwrap()), "{wait}");
+    assert!(!limited.contains("x-should-retry"), "{limited}");
 }

@@ -164,5 +164,5 @@ async fn without_a_configuration_the_table_chooses() {
     let (status, told) = ask(&gateway, "/v1beta/models/gemini-x:generateContent", "{}").await;
     assert!(status == 400 && told.contains("no provider at hand speaks the dialect gemini-generate-content"), "{told}");
     assert_eq!(provider.asked(), []);
-    assert_eq!(gateway.names.list()["patterns"], serde_json::json!(["anthropic/*", "groq/*", "openai/*"]));
+    assert_eq!(gateway.names.list(None)["patterns"], serde_json::json!(["anthropic/*", "groq/*", "openai/*"]));
 }

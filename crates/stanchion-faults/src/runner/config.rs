@@ -41,7 +41,7 @@ pub fn gateway_config_for(scenarios: &[Scenario], addresses: Addresses) -> Strin
 }
 
 fn write_all(scenarios: &[Scenario], listen: SocketAddr, base: impl Fn(&Scenario, &str) -> String) -> String {
-    let mut config = format!("[server]\nlisten = \"{listen}\"\n\n");
+    let mut config = format!("[server]\nlisten = \"{listen}\"\ninline_keys = true\n\n");
     for scenario in scenarios {
         // Writing to a string cannot fail.
         let _ = write_scenario(&mut config, scenario, &base);
@@ -129,6 +129,7 @@ mod tests {
             candidate.b = { temperature = 0.5, provider = { api_keys = ['k-1', 'k-2'] } }";
         let wanted = r#"[server]
 listen = "127.0.0.1:4100"
+inline_keys = true
 
 [providers.s15-a]
 dialect = "openai"

@@ -32,7 +32,7 @@ impl Checker<'_> {
         AdminSettings { listen, key }
     }
 
-    fn digest(&mut self, text: &Spanned<String>) -> Option<[u8; 32]> {
+    pub(super) fn digest(&mut self, text: &Spanned<String>) -> Option<[u8; 32]> {
         let digest = decode(text.get_ref());
         if digest.is_none() {
             self.complain(

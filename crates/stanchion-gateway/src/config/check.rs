@@ -17,7 +17,7 @@ use stanchion::{
 use toml::de::DeTable;
 
 use super::{
-    CONNECT, Client, Complaint, Config, FallbackSettings, MAX_REQUEST_BYTES, Model, Overrides, StreamSettings, file,
+    CONNECT, Complaint, Config, FallbackSettings, MAX_REQUEST_BYTES, Model, Overrides, StreamSettings, file,
     locate::Places,
     nearest::suggestion,
     resilience::RetryBudgets,
@@ -60,7 +60,9 @@ pub(super) fn check<'a>(
         }
     };
     let sources = Sources::new(text, overrides);
-    let mut checker = Checker { places: &places, environment, unread, sources, complaints: Vec::new() };
+    let mut checker = Checker::new(&places, environment, sources);
+    checker.unread = unread;
+    checker.inline_keys = file.server.inline_keys == Some(true);
     let config = checker.config(&file);
     // What may only follow from what is told already is not told.
     let told: Vec<String> = complaints.iter().map(|complaint| scope(&complaint.key)).collect();
@@ -77,13 +79,7 @@ pub(super) fn check<'a>(
 pub(super) fn meaning(text: &str) -> Vec<Complaint> {
     let places = Places::new(text);
     let file: file::File = toml::from_str(text).expect("of the right types");
-    let mut checker = Checker {
-        places: &places,
-        environment: &|_| None,
-        unread: BTreeSet::new(),
-        sources: Sources::new(text, &Overrides::default()),
-        complaints: Vec::new(),
-    };
+    let mut checker = Checker::new(&places, &|_| None, Sources::new(text, &Overrides::default()));
     checker.config(&file);
     checker.complaints
 }
@@ -153,9 +149,26 @@ pub(super) struct Checker<'a> {
     pub(super) environment: &'a dyn Fn(&str) -> Option<String>,
     /// Providers that are there, but cannot be read.
     unread: BTreeSet<String>,
+    /// Whether keys may stand in the file.
+    inline_keys: bool,
     /// What the configuration is read from.
     pub(super) sources: Sources,
+    warnings: Vec<Complaint>,
     complaints: Vec<Complaint>,
+}
+
+impl<'a> Checker<'a> {
+    fn new(places: &'a Places<'a>, environment: &'a dyn Fn(&str) -> Option<String>, sources: Sources) -> Self {
+        Self {
+            places,
+            environment,
+            sources,
+            unread: BTreeSet::new(),
+            inline_keys: false,
+            complaints: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
 }
 
 impl Checker<'_> {
@@ -177,28 +190,7 @@ impl Checker<'_> {
     fn config(&mut self, file: &file::File) -> Config {
         let server = self.server(&file.server);
         let identity_headers = file.server.identity_headers.unwrap_or(true);
-        let clients = file
-            .clients
-            .values()
-            .filter_map(|client| {
-                let inner = client.get_ref();
-                let secret = self.secret(inner.key.as_ref(), inner.key_env.as_ref(), inner.key_file.as_ref());
-                if secret.is_none() && inner.key.is_none() && inner.key_env.is_none() && inner.key_file.is_none() {
-                    self.complain(client.span(), "a client needs a key: set key_env, key_file or key");
-                }
-                if let Some(owner) = &inner.owner
-                    && (owner.get_ref().trim().is_empty() || HeaderValue::from_str(owner.get_ref()).is_err())
-                {
-                    self.complain(owner.span(), "an owner is a name of visible characters");
-                }
-                secret.map(|key| Client {
-                    key,
-                    owner: inner.owner.as_ref().map(|owner| owner.get_ref().clone()),
-                    class: inner.class,
-                    identity_headers: inner.identity_headers.unwrap_or(identity_headers),
-                })
-            })
-            .collect();
+        let clients = self.clients(file, identity_headers);
         let passes_any = |provider: &file::Provider| provider.passthrough.as_ref().is_some_and(|it| *it.get_ref());
         if file.models.is_empty() && !file.providers.values().any(|provider| passes_any(provider.get_ref())) {
             self.complaints.push(Complaint {
@@ -235,6 +227,7 @@ impl Checker<'_> {
             admin: file.admin.as_ref().map(|admin| self.admin(admin)),
             hash: String::new(),
             files: Vec::new(),
+            warnings: Vec::new(),
             max_request_bytes: self.size(file.server.max_request_bytes.as_ref(), MAX_REQUEST_BYTES),
             identity_headers,
             clients,
@@ -248,6 +241,7 @@ impl Checker<'_> {
         // Now everything has been read.
         config.hash = self.sources.hash();
         config.files = std::mem::take(&mut self.sources.files);
+        config.warnings = in_order(std::mem::take(&mut self.warnings));
         config
     }
 
@@ -439,6 +433,7 @@ impl Checker<'_> {
             return None;
         }
         if let Some(value) = plain {
+            self.must_not_be_inline(value);
             let text = value.get_ref().trim();
             if text.is_empty() {
                 self.complain(value.span(), "the key is empty");
@@ -455,7 +450,12 @@ impl Checker<'_> {
         }
         let path = path?;
         match self.sources.read(path.get_ref()) {
-            Ok(text) if !text.trim().is_empty() => Some(Secret::new(text.trim())),
+            Ok(text) if !text.trim().is_empty() => {
+                if is_open_to_others(path.get_ref()) {
+                    self.warn(path.span(), "every user of this machine can read the file: chmod 600 it");
+                }
+                Some(Secret::new(text.trim()))
+            }
             Ok(_) => {
                 self.complain(path.span(), "the file is empty");
                 None
@@ -466,4 +466,32 @@ impl Checker<'_> {
             }
         }
     }
+
+    /// Complains of a key that stands in the file itself, unless it may.
+    pub(super) fn must_not_be_inline<T>(&mut self, key: &Spanned<T>) {
+        if !self.inline_keys && !self.places.is_variable(&key.span()) {
+            self.complain(
+                key.span(),
+                "a key does not stand in this file: name a variable or a file that has it (for a client, `stanchion hash-key` makes a \
+                 key_sha256), or set inline_keys = true under [server]",
+            );
+        }
+    }
+
+    /// Tells of what is allowed and should not be.
+    fn warn(&mut self, span: Range<usize>, reason: &str) {
+        self.warnings.push(self.places.complaint(&span, reason));
+    }
+}
+
+/// Whether users who are neither the owner nor of the group can read a file.
+#[cfg(unix)]
+fn is_open_to_others(path: &str) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o004 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_open_to_others(_: &str) -> bool {
+    false
 }

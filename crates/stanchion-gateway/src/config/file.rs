@@ -80,6 +80,9 @@ pub(super) struct Server {
     /// `SIGHUP` does the same at once
     #[schemars(extend("default" = "2s", "x-range" = "100 ms to 1 h, or `\"0s\"` for never"))]
     pub(super) watch: Option<Spanned<Span>>,
+    /// whether keys may stand in the file itself, as `key`, `api_key` and `api_keys`: whoever reads or copies it has them
+    #[schemars(extend("default" = false))]
+    pub(super) inline_keys: Option<bool>,
     /// whether the `x-stanchion-*` headers of requests count. Turn it off where clients must not choose their class, commit policy or events
     #[schemars(extend("default" = true))]
     pub(super) identity_headers: Option<bool>,
@@ -103,18 +106,31 @@ pub(super) struct Admin {
     pub(super) key_sha256: Option<Spanned<String>>,
 }
 
-/// Without any table, everybody may come in who reaches the address. Each needs one of `key_env`, `key_file`, `key`.
+/// Without any table, everybody may come in who reaches the address. Each needs one of `key_sha256`, `key_env`, `key_file`, `key`. Who asks for
+/// more than it may is answered 403 or 429, in its dialect.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(transform = in_order::<Self>)]
 pub(super) struct Client {
+    /// the SHA-256 of its key, so that the key itself stands nowhere: `stanchion hash-key` makes it
+    #[schemars(extend("x-range" = "64 hexadecimal digits"))]
+    pub(super) key_sha256: Option<Spanned<String>>,
     /// the variable that has its key
     pub(super) key_env: Option<Spanned<String>>,
     /// the file that has its key
     pub(super) key_file: Option<Spanned<String>>,
-    /// its key
+    /// its key; only with `server.inline_keys`
     #[schemars(extend("writeOnly" = true))]
     pub(super) key: Option<Spanned<String>>,
+    /// what it may ask for: names, aliases and patterns of models, with `*` for any characters
+    #[schemars(extend("x-default" = "all"))]
+    pub(super) models: Option<Spanned<Vec<String>>>,
+    /// how many requests it may make in a minute: so many at once, and then as many as the minute brings back
+    #[schemars(range(min = 1, max = 1_000_000), extend("x-default" = "no limit"))]
+    pub(super) requests_per_minute: Option<u32>,
+    /// how many of its requests may run at one time
+    #[schemars(range(min = 1, max = 1_000_000), extend("x-default" = "no limit"))]
+    pub(super) concurrency: Option<u32>,
     /// whose capacity its requests use, whatever the client says
     pub(super) owner: Option<Spanned<String>>,
     /// whose requests they are, whatever the client says: nobody promotes itself

@@ -54,11 +54,16 @@ impl<'a> Places<'a> {
         self.keys.entry(value.span()).or_insert(path);
     }
 
+    /// Whether what stands at a place is the value of a variable.
+    pub(super) fn is_variable(&self, span: &Range<usize>) -> bool {
+        span.start > self.text.len()
+    }
+
     /// A complaint about what stands at a place.
     pub(super) fn complaint(&self, span: &Range<usize>, reason: impl Into<String>) -> Complaint {
         let reason = reason.into();
         let known = self.keys.get(span).cloned();
-        if span.start > self.text.len() {
+        if self.is_variable(span) {
             let variable = self.variables.iter().find(|(own, _)| own.contains(&span.start));
             let variable = variable.map(|(_, variable)| variable.clone());
             return Complaint { line: None, variable, key: known.unwrap_or_default(), reason };

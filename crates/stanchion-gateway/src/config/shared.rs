@@ -158,6 +158,9 @@ impl Checker<'_> {
     }
 
     fn credential_pool(&mut self, name: &str, provider: &file::Provider) -> Option<CredentialPool> {
+        if let Some(keys) = &provider.api_keys {
+            self.must_not_be_inline(keys);
+        }
         let Some(several) = provider.api_keys_env.as_ref().or(provider.api_keys.as_ref()) else {
             if let Some(credentials) = &provider.credentials {
                 let text = "there is nothing to choose from: set api_keys_env or api_keys";

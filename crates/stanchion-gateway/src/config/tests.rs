@@ -12,7 +12,9 @@ use stanchion::{
 use super::*;
 
 fn parse(text: &str) -> Result<Config, ConfigError> {
-    Config::parse("stanchion.toml", text, &|name| match name {
+    // Keys stand in these files, whose lines are counted.
+    let inline = Overrides::from_iter([("STANCHION__SERVER__INLINE_KEYS".to_owned(), "true".to_owned())]);
+    Config::parse_under("stanchion.toml", text, &inline, &|name| match name {
         "PRIMARY_KEY" => Some("sk-primary\n".into()),
         "EMPTY_KEY" => Some(" ".into()),
         _ => None,
@@ -282,7 +284,7 @@ fn a_file_without_models_and_a_client_without_a_key_are_no_use() {
         "stanchion.toml: models: no model is configured: add a table such as [models.main] with its candidates"
     );
     let error = parse(&format!("{WHOLE}\n[clients.me]\n")).map(drop).unwrap_err().to_string();
-    assert!(error.contains("clients.me: a client needs a key"), "{error}");
+    assert!(error.contains("clients.me: a client needs a key: set key_sha256, key_env or key_file"), "{error}");
     for (line, reason) in [
         ("key = \"\"", "the key is empty"),
         ("key = \"  \"", "the key is empty"),
@@ -754,4 +756,64 @@ fn operators_have_a_listener_of_their_own_where_there_is_a_table_for_it() {
         assert_eq!((told.len(), told[0].key.as_str()), (1, key), "{table}: {told:?}");
         assert!(told[0].reason.contains(reason) && !told[0].reason.contains("secret"), "{told:?}");
     }
+}
+
+#[test]
+fn keys_stand_in_no_file_unless_they_may() {
+    let plain = |text: &str| Config::parse("f", text, &|_| None).map(drop).map_err(|error| error.to_string());
+    let provider = |lines: &str| with("").replace("[providers.p]\n", &format!("[providers.p]\n{lines}\n"));
+    for text in [
+        provider("api_key = \"sk-hidden\""),
+        provider("api_keys = [\"sk-hidden\", \"sk-hidden-too\"]"),
+        with("[clients.me]\nkey = \"sk-hidden\""),
+    ] {
+        let told = plain(&text).unwrap_err();
+        assert!(told.contains("a key does not stand in this file") && !told.contains("hidden"), "{told}");
+        assert_eq!(plain(&format!("[server]\ninline_keys = true\n{text}")), Ok(()));
+    }
+    // A variable over the file is no part of it.
+    let over = Overrides::from_iter([("STANCHION__PROVIDERS__P__API_KEY".to_owned(), "sk-hidden".to_owned())]);
+    assert!(Config::parse_under("f", &with(""), &over, &|_| None).is_ok());
+}
+
+#[test]
+fn a_clients_key_may_be_known_by_its_hash_alone() {
+    let hash = crate::keys::hash_of("k1");
+    let text = with(&format!(
+        "[clients.one]\nkey_sha256 = \"{hash}\"\nmodels = [\"m\"]\nrequests_per_minute = 60\nconcurrency = 2"
+    ));
+    let client = parse(&text).unwrap().clients.remove(0);
+    assert_eq!((client.name.as_str(), crate::keys::hash_of("k1")), ("one", hash.clone()));
+    assert_eq!((client.models.as_deref(), client.limits.requests_per_minute), (Some(&["m".to_owned()][..]), Some(60)));
+    assert_eq!(client.limits.concurrency, Some(2));
+    assert!(!format!("{client:?}").contains(&hash[..8]));
+    for (tables, complaint) in [
+        ("[clients.a]\nkey_sha256 = \"abc\"".to_owned(), "clients.a.key_sha256: no SHA-256"),
+        (format!("[clients.a]\nkey_sha256 = \"{hash}\"\nkey = \"k\""), "the key is given twice"),
+        (format!("[clients.a]\nkey_sha256 = \"{hash}\"\n[clients.b]\nkey = \"k1\""), "clients.b: has the key of \"a\""),
+        (format!("[clients.a]\nkey_sha256 = \"{hash}\"\nmodels = []"), "clients.a.models: names at least one model"),
+        (
+            format!("[clients.a]\nkey_sha256 = \"{hash}\"\nconcurrency = 0"),
+            "clients.a.concurrency: must be 1 to 1,000,000",
+        ),
+    ] {
+        let told = parse(&with(&tables)).map(drop).unwrap_err().to_string();
+        assert!(told.contains(complaint), "{told}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_key_file_that_everybody_can_read_is_warned_of() {
+    use std::os::unix::fs::PermissionsExt;
+    let path = std::env::temp_dir().join(format!("stanchion-key-{}", std::process::id()));
+    std::fs::write(&path, "sk-in-a-file").unwrap();
+    let text = with("")
+        .replace("[providers.p]\n", &format!("[providers.p]\napi_key_file = {:?}\n", path.display().to_string()));
+    for (mode, warnings) in [(0o644, 1), (0o640, 0), (0o600, 0)] {
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        let config = parse(&text).unwrap();
+        assert_eq!((config.warnings.len(), config.files.len()), (warnings, 1), "{mode:o}");
+    }
+    std::fs::remove_file(path).unwrap();
 }

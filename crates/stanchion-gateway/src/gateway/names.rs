@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::config::Config;
+use crate::{config::Config, keys::AllowedModels};
 
 /// A longer name is no name: it is not held against the patterns.
 const LONGEST: usize = 256;
@@ -80,6 +80,13 @@ impl ModelNames {
         Some(Found { route: Route::Provider(provider), asks_for: model })
     }
 
+    /// Whether a client may ask for a model by this name: its own list has the name, or that of the model which it leads to.
+    pub fn is_allowed(&self, asked: &str, allowed: Option<&AllowedModels>) -> bool {
+        let Some(allowed) = allowed else { return true };
+        let by_model = |name: Found<'_>| matches!(name.route, Route::Model(model) if allowed.allow(model));
+        asked.len() <= LONGEST && (allowed.allow(asked) || self.find(asked).is_some_and(by_model))
+    }
+
     /// What stands in the configuration for a client's name: the name of its model, or `provider/*`. However many names
     /// clients think of, there are no more of these than models and providers.
     pub fn configured(&self, asked: &str) -> Option<Arc<str>> {
@@ -91,10 +98,10 @@ impl ModelNames {
 
     /// Every name, alias, pattern and `provider/*`, for who asked for something else: the first twenty in their order,
     /// and how many more there are.
-    pub fn told(&self) -> String {
+    pub fn told(&self, allowed: Option<&AllowedModels>) -> String {
         let names: BTreeSet<&str> = self.known.keys().map(String::as_str).collect();
         let names = names.into_iter().map(str::to_owned).chain(self.wide());
-        let names: Vec<String> = names.collect();
+        let names: Vec<String> = names.filter(|name| self.is_allowed(name, allowed)).collect();
         let more = names.len().saturating_sub(20);
         let told = names[..names.len() - more].join(", ");
         if more == 0 { told } else { format!("{told} and {more} more") }
@@ -108,24 +115,27 @@ impl ModelNames {
 
     /// The list of models in the form of OpenAI. An alias has its model as `root`; what stands for many names is no model
     /// to choose, and is listed beside.
-    pub fn list(&self) -> serde_json::Value {
-        let known: BTreeMap<&String, &String> = self.known.iter().collect();
+    pub fn list(&self, allowed: Option<&AllowedModels>) -> serde_json::Value {
+        let known: BTreeMap<&String, &String> =
+            self.known.iter().filter(|(name, _)| self.is_allowed(name, allowed)).collect();
         let data: Vec<_> = known
             .into_iter()
             .map(|(id, root)| {
                 serde_json::json!({ "id": id, "object": "model", "created": 0, "owned_by": "stanchion", "root": root })
             })
             .collect();
-        serde_json::json!({ "object": "list", "data": data, "patterns": self.wide().collect::<Vec<_>>() })
+        let wide: Vec<String> = self.wide().filter(|name| self.is_allowed(name, allowed)).collect();
+        serde_json::json!({ "object": "list", "data": data, "patterns": wide })
     }
 }
 
 /// A pattern in which each `*` stands for any characters, or none.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Glob(String);
+pub struct Glob(String);
 
 impl Glob {
-    fn new(pattern: &str) -> Self {
+    /// The pattern of this text.
+    pub fn new(pattern: &str) -> Self {
         Self(pattern.to_owned())
     }
 
@@ -134,8 +144,8 @@ impl Glob {
         self.0.chars().filter(|character| *character != '*').count()
     }
 
-    /// Takes time that grows with the name and the number of parts, whatever they are.
-    fn matches(&self, name: &str) -> bool {
+    /// Whether a name fits. Takes time that grows with the name and the number of parts, whatever they are.
+    pub fn matches(&self, name: &str) -> bool {
         let Some((first, rest)) = self.0.split_once('*') else { return self.0 == name };
         let Some(mut name) = name.strip_prefix(first) else { return false };
         let (middle, last) = rest.rsplit_once('*').unwrap_or(("", rest));
@@ -215,21 +225,21 @@ mod tests {
 
     #[test]
     fn all_that_can_be_asked_for_is_told() {
-        let told = names(MODELS).told();
+        let told = names(MODELS).told(None);
         assert_eq!(
             told,
             "any, four, fours, gpt-4o, latest, main, p/special, gpt-4o*, gpt-4*, p/gpt*, *-4-*, gpt*, p/*"
         );
         let many: Vec<_> = (10..40).map(|number| format!("[models.m{number}]\nCANDIDATES")).collect();
-        let told = names(&many.concat()).told();
+        let told = names(&many.concat()).told(None);
         assert!(told.starts_with("m10, m11,") && told.ends_with("m29 and 11 more"), "{told}");
 
-        let list = names(MODELS).list();
+        let list = names(MODELS).list(None);
         let ids: Vec<_> = list["data"].as_array().unwrap().iter().map(|model| model["id"].as_str().unwrap()).collect();
         assert_eq!(ids, ["any", "four", "fours", "gpt-4o", "latest", "main", "p/special"]);
         assert_eq!((&list["data"][4]["root"], &list["data"][5]["root"]), (&"main".into(), &"main".into()));
         assert_eq!(list["patterns"], serde_json::json!(["gpt-4o*", "gpt-4*", "p/gpt*", "*-4-*", "gpt*", "p/*"]));
-        assert_eq!(ModelNames::of_providers(["x".to_owned()]).list()["patterns"], serde_json::json!(["x/*"]));
+        assert_eq!(ModelNames::of_providers(["x".to_owned()]).list(None)["patterns"], serde_json::json!(["x/*"]));
     }
 
     /// The same, said plainly.
@@ -251,5 +261,32 @@ mod tests {
             let expected = matches_plainly(&chars(&pattern), &chars(&name));
             prop_assert_eq!(Glob::new(&pattern).matches(&name), expected);
         }
+    }
+
+    #[test]
+    fn a_client_sees_and_may_ask_for_its_own_models_by_any_of_their_names() {
+        let names = names(MODELS);
+        let allowed = AllowedModels::new(&["main".to_owned(), "gpt-4o*".to_owned(), "p/other".to_owned()]);
+        for (asked, expected) in [
+            ("main", true),
+            ("latest", true),
+            ("p/special", true),
+            ("gpt-4o", true),
+            ("gpt-4o-mini", true),
+            ("gpt-5", false),
+            ("gpt-4.1", false),
+            ("p/other", true),
+            ("p/another", false),
+            ("nobody", false),
+        ] {
+            assert_eq!(names.is_allowed(asked, Some(&allowed)), expected, "{asked}");
+            assert!(names.is_allowed(asked, None));
+        }
+        assert_eq!(names.told(Some(&allowed)), "gpt-4o, latest, main, p/special, gpt-4o*");
+        let list = names.list(Some(&allowed));
+        let ids: Vec<&str> =
+            list["data"].as_array().unwrap().iter().map(|model| model["id"].as_str().unwrap()).collect();
+        assert_eq!(ids, ["gpt-4o", "latest", "main", "p/special"]);
+        assert_eq!(list["patterns"], serde_json::json!(["gpt-4o*"]));
     }
 }

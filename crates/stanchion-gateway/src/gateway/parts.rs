@@ -27,7 +27,7 @@ use crate::{
     admin::Drains,
     config::{self, Config, Model, ServerSettings},
     environment,
-    keys::ClientKeys,
+    keys::{ClientKeys, Limiters},
 };
 
 /// What gateways are made of, and what outlives them: each that is made takes over from the one before whatever both configurations
@@ -41,6 +41,7 @@ use crate::{
 /// | a bucket of retries | its `retry_budget` table is the same | it is full |
 /// | a provider's keys | the keys and their `credentials` table are the same | they are all ready, but for what the state file says |
 /// | sessions whose prompt caches are watched | the `[cache]` table is the same | they are forgotten |
+/// | what a client has used up of its limits | it has limits, by its name | it is forgotten |
 /// | who was taken out of service | always, by the candidate's name | |
 /// | connections to providers | some model has their `timeouts.connect` | requests on them end, and none is kept |
 #[derive(Default)]
@@ -49,6 +50,7 @@ pub struct Parts {
     sinks: Vec<Arc<dyn Sink>>,
     end: End,
     drains: Drains,
+    limiters: Limiters,
     /// One pool of connections for each connect limit in use.
     transports: HashMap<Duration, Transport>,
     circuits: CircuitRegistry,
@@ -108,7 +110,7 @@ impl Parts {
         self.transports = transports;
         let edge = heartbeats(self.edge(config.max_request_bytes), config, &names);
         let router = ModelRouter::named(names.clone(), models, providers);
-        let keys = ClientKeys::new(&config.clients, config.identity_headers);
+        let keys = ClientKeys::new(&config.clients, config.identity_headers, &mut self.limiters);
         self.assemble(edge, names, router, keys, config.server)
     }
 

@@ -21,7 +21,7 @@ use super::{
     ModelService,
     names::{ModelNames, Route},
 };
-use crate::environment::NoProvider;
+use crate::{environment::NoProvider, keys::AllowedModels};
 
 /// Chooses the model's service by the name in the request.
 #[derive(Clone)]
@@ -73,7 +73,7 @@ impl ModelRouter {
         Self(Arc::new(Routes::OpenEnded { providers, services: by_name, choose }))
     }
 
-    fn route(&self, call: &Call) -> Result<Chosen, Failure> {
+    fn route(&self, call: &Call, allowed: Option<&AllowedModels>) -> Result<Chosen, Failure> {
         let family = call.dialect.family();
         let Some(model) = call.model.as_deref() else {
             return Err(invalid("the request names no model"));
@@ -81,8 +81,13 @@ impl ModelRouter {
         let renamed = |asks_for: &str, in_body| (asks_for != model).then(|| (asks_for.into(), in_body));
         match &*self.0 {
             Routes::Named { names, models, providers } => {
+                if !names.is_allowed(model, allowed) {
+                    let text = format!("this key may not ask for this model; it may ask for: {}", names.told(allowed));
+                    let failure = Failure::new(FailureKind::PermissionDenied);
+                    return Err(failure.with_code("model_not_allowed").with_message(text));
+                }
                 let Some(found) = names.find(model) else {
-                    let text = format!("no model of this name is configured here; there are: {}", names.told());
+                    let text = format!("no model of this name is configured here; there are: {}", names.told(allowed));
                     return Err(not_found(&text));
                 };
                 let served = match found.route {
@@ -169,7 +174,7 @@ impl Service<Request<Full<Bytes>>> for ModelRouter {
 
     fn call(&mut self, mut request: Request<Full<Bytes>>) -> RouterFuture {
         let chosen = match request.extensions().get::<Call>() {
-            Some(call) => self.route(call),
+            Some(call) => self.route(call, request.extensions().get()),
             None => Err(Failure::new(FailureKind::Misconfigured)),
         };
         RouterFuture(match chosen {

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{Either, Full};
@@ -8,11 +10,14 @@ use stanchion::{
 };
 use tower_service::Service;
 
-use super::{Lifecycle, connection::Answer};
-use crate::{current::Current, gateway::ModelBody};
+use super::{Lifecycle, connection::Answer, held::Held};
+use crate::{current::Current, gateway::ModelBody, keys::TooMuch};
 
 /// A body: of a model call, or of our own.
-type Body = Either<ModelBody, Full<Bytes>>;
+type Body = Either<Held<ModelBody>, Full<Bytes>>;
+
+/// How long a client is to wait for a request of its own to end.
+const SOON: Duration = Duration::from_secs(1);
 
 /// Answers clients with what is served at the moment.
 #[derive(Debug, Clone)]
@@ -64,13 +69,36 @@ async fn answer(current: &Current, mut request: Request<Incoming>) -> Response<B
         return refuse(StatusCode::FORBIDDEN, "permission_denied", text);
     }
     if path == "/v1/models" && request.method() == Method::GET {
-        return json(gateway.names.list().to_string());
+        return json(gateway.names.list(identity.models()).to_string());
     }
+    let running = match route(path).map(|_| identity.admit()) {
+        None => None,
+        Some(Ok(running)) => running,
+        Some(Err(too_much)) => return too_many(dialect(), too_much),
+    };
     identity.apply(request.headers_mut());
+    if let Some(models) = identity.models() {
+        request.extensions_mut().insert(models.clone());
+    }
     let mut edge = gateway.edge.clone();
     drop(served);
     let Ok(response) = edge.call(request).await;
-    response.map(Either::Left)
+    response.map(|body| Either::Left(Held::new(body, running)))
+}
+
+/// A client asks for more than it may: when it may ask again, in its dialect.
+fn too_many(dialect: Dialect, too_much: TooMuch) -> Response<Body> {
+    let (text, retry_after) = match too_much {
+        TooMuch::Often { limit, retry_after } => (format!("this key may make {limit} requests a minute"), retry_after),
+        TooMuch::AtOnce { limit } => (format!("this key may have {limit} requests running at one time"), SOON),
+    };
+    let mut response = render::local_error(dialect, StatusCode::TOO_MANY_REQUESTS, "rate_limit_exceeded", &text);
+    let headers = response.headers_mut();
+    // Client libraries wait for so long, and ask again.
+    headers.remove("x-should-retry");
+    headers
+        .insert(header::RETRY_AFTER, retry_after.as_secs_f64().ceil().max(1.0).to_string().parse().expect("a number"));
+    response.map(own_body)
 }
 
 /// Whether a web page of another site sent the request: browsers say so, and do not ask before they send a plain POST.

@@ -24,12 +24,12 @@ pub(in super::super) struct Provider {
     pub(in super::super) api_key_env: Option<Spanned<String>>,
     /// the file that has its key
     pub(in super::super) api_key_file: Option<Spanned<String>>,
-    /// its key
+    /// its key; only with `server.inline_keys`
     #[schemars(extend("writeOnly" = true))]
     pub(in super::super) api_key: Option<Spanned<String>>,
     /// the variables of several keys, of which `credentials` chooses
     pub(in super::super) api_keys_env: Option<Spanned<Vec<String>>>,
-    /// several keys
+    /// several keys; only with `server.inline_keys`
     #[schemars(extend("writeOnly" = true))]
     pub(in super::super) api_keys: Option<Spanned<Vec<String>>>,
     /// How one of several keys is chosen.

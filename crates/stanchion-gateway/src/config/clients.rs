@@ -1,0 +1,72 @@
+//! Who may come in, and what for.
+
+use std::collections::HashMap;
+
+use http::HeaderValue;
+use sha2::{Digest, Sha256};
+
+use super::{Client, ClientLimits, check::Checker, file, value::Spanned};
+
+impl Checker<'_> {
+    pub(super) fn clients(&mut self, file: &file::File, identity_headers: bool) -> Vec<Client> {
+        let mut known: HashMap<[u8; 32], &str> = HashMap::new();
+        let mut clients = Vec::new();
+        for (name, spanned) in &file.clients {
+            let client = spanned.get_ref();
+            let key = self.client_key(spanned);
+            self.client_names(client);
+            let Some(key) = key else { continue };
+            if let Some(other) = known.insert(key, name) {
+                self.complain(spanned.span(), format!("has the key of {other:?}: each client needs its own"));
+            }
+            clients.push(Client {
+                name: name.clone(),
+                key,
+                owner: client.owner.as_ref().map(|owner| owner.get_ref().clone()),
+                class: client.class,
+                identity_headers: client.identity_headers.unwrap_or(identity_headers),
+                models: client.models.as_ref().map(|models| models.get_ref().clone()),
+                limits: ClientLimits {
+                    requests_per_minute: client.requests_per_minute,
+                    concurrency: client.concurrency,
+                },
+            });
+        }
+        clients
+    }
+
+    /// The SHA-256 of a client's key.
+    fn client_key(&mut self, spanned: &Spanned<file::Client>) -> Option<[u8; 32]> {
+        let client = spanned.get_ref();
+        let ways = [&client.key, &client.key_env, &client.key_file];
+        let plain = ways.into_iter().flatten().next();
+        match (&client.key_sha256, plain) {
+            (Some(digest), Some(_)) => {
+                self.complain(digest.span(), "the key is given twice: keep one of the four ways");
+                None
+            }
+            (Some(digest), None) => self.digest(digest),
+            (None, Some(_)) => {
+                let secret = self.secret(client.key.as_ref(), client.key_env.as_ref(), client.key_file.as_ref());
+                secret.map(|secret| Sha256::digest(secret.expose().as_bytes()).into())
+            }
+            (None, None) => {
+                self.complain(spanned.span(), "a client needs a key: set key_sha256, key_env or key_file");
+                None
+            }
+        }
+    }
+
+    fn client_names(&mut self, client: &file::Client) {
+        if let Some(owner) = &client.owner
+            && (owner.get_ref().trim().is_empty() || HeaderValue::from_str(owner.get_ref()).is_err())
+        {
+            self.complain(owner.span(), "an owner is a name of visible characters");
+        }
+        if let Some(models) = &client.models
+            && (models.get_ref().is_empty() || models.get_ref().iter().any(String::is_empty))
+        {
+            self.complain(models.span(), "names at least one model, such as [\"gpt-*\"]; leave it out for all");
+        }
+    }
+}
