@@ -40,7 +40,8 @@ pub enum Event {
     PromptCacheBreak(Box<PromptCacheBreak>),
     /// A session's system prompt is another on every call, so that no prompt cache can help. Told once a session.
     PromptCacheVolatile(PromptCacheVolatile),
-    /// What a reply has used, and what it costs; told once for each reply, when it ends in whatever way.
+    /// What a reply has used, and what it costs; told once for each reply, when it ends in whatever way, and before that
+    /// for each attempt that was thrown away and is paid for all the same.
     Usage(UsageEvent),
 }
 

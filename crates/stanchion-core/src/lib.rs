@@ -13,6 +13,7 @@
 //! | [`WithoutOutputLimit`] | request | retry | upstream |
 //! | [`RetainedBytes`] | request | admission | commit |
 //! | [`HidesUsage`] | request | usage | observe |
+//! | [`Attempts`] | request | usage; observe fills it | usage |
 //! | [`CacheRetention`] | request | the edge, or the application | cache-break |
 //! | [`StreamRecord`] | response | observe, alone | commit, attempt, circuit, cache-break, usage, telemetry, edge |
 //!
@@ -31,6 +32,7 @@
 //! assert_eq!(Disposition::of(&late, &DispositionRules::default()).retry, Retry::Never);
 //! ```
 
+mod attempts;
 mod cache;
 mod call;
 mod candidate;
@@ -53,6 +55,7 @@ mod secret;
 mod trace;
 mod usage;
 
+pub use attempts::{AttemptEntry, AttemptReply, Attempts};
 pub use cache::{CacheBreakReason, CacheRetention, PromptCacheBreak, PromptCacheVolatile};
 pub use call::{Call, Dialect, Family, Framing};
 pub use candidate::{Candidate, Candidates, Selected, WithoutOutputLimit};

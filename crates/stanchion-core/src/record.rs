@@ -81,6 +81,11 @@ impl StreamRecord {
         (Self(cell.clone()), StreamRecorder(cell))
     }
 
+    /// Whether both are of the same reply.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     fn flag(&self, flag: u8) -> bool {
         self.0.flags.load(Ordering::Acquire) & flag != 0
     }

@@ -1,7 +1,7 @@
 use serde::Serialize;
 
-/// How a [`Usage`] came to be known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+/// How a [`Usage`] came to be known. The worse is the greater.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum UsageQuality {

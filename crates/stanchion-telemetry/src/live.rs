@@ -180,14 +180,25 @@ impl Sink for Live {
     }
 
     fn event(&self, request: &InFlight, event: &Event) {
-        if let Event::ProviderAttempt(attempt) = event {
-            let second = self.0.clock.second();
-            self.charts().candidate(&attempt.candidate, second, |slot| match attempt.phase {
-                AttemptPhase::Started => slot.requests += 1,
-                AttemptPhase::Failed => slot.errors += 1,
-                AttemptPhase::Committed => slot.first_output(attempt.elapsed),
-                _ => {}
-            });
+        match event {
+            Event::ProviderAttempt(attempt) => {
+                let second = self.0.clock.second();
+                self.charts().candidate(&attempt.candidate, second, |slot| match attempt.phase {
+                    AttemptPhase::Started => slot.requests += 1,
+                    AttemptPhase::Failed => slot.errors += 1,
+                    AttemptPhase::Committed => slot.first_output(attempt.elapsed),
+                    _ => {}
+                });
+            }
+            Event::Usage(usage) => {
+                let second = self.0.clock.second();
+                let mut charts = self.charts();
+                charts.model(&request.began().model, second, |slot| slot.used(usage));
+                if let Some(candidate) = &usage.candidate {
+                    charts.candidate(candidate, second, |slot| slot.used(usage));
+                }
+            }
+            _ => {}
         }
         self.tell(|at| LiveEvent::of(request, at, event));
     }
@@ -201,16 +212,10 @@ impl Sink for Live {
         self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
         self.requests().remove(&record.began.id);
         let second = self.0.clock.second();
-        let mut charts = self.charts();
-        charts.model(&record.began.model, second, |slot| {
+        self.charts().model(&record.began.model, second, |slot| {
             slot.requests += 1;
             slot.errors += u32::from(matches!(record.ending, Ending::Failed | Ending::Truncated));
-            slot.used(record.usage.as_ref());
         });
-        if let Some(candidate) = &record.candidate {
-            charts.candidate(candidate, second, |slot| slot.used(record.usage.as_ref()));
-        }
-        drop(charts);
         self.tell(|_| LiveEvent::Ended(record.clone()));
     }
 }

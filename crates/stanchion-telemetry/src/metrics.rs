@@ -18,7 +18,8 @@ use prometheus_client::{
     registry::Registry,
 };
 use stanchion_core::{
-    AdmissionPhase, AttemptPhase, CircuitPhase, Dialect, Ending, Event, RetryPhase, StallPhase, UsageQuality,
+    AdmissionPhase, AttemptPhase, CircuitPhase, Dialect, Ending, Event, RetryPhase, StallPhase, UsageEvent,
+    UsageQuality,
 };
 
 use self::{
@@ -215,7 +216,7 @@ impl Sink for Metrics {
         self.add(Id::RequestBytes, [(&began.model).into()], began.request_bytes as f64);
     }
 
-    fn event(&self, _: &InFlight, event: &Event) {
+    fn event(&self, request: &InFlight, event: &Event) {
         match event {
             Event::ProviderAttempt(event) => {
                 let candidate = Label::from(&event.candidate);
@@ -278,6 +279,7 @@ impl Sink for Metrics {
                 self.count(Id::CacheBreaks, labels());
                 self.add(Id::CacheLost, labels(), event.lost_tokens as f64);
             }
+            Event::Usage(event) => self.used(request.began(), event),
             Event::PromptCacheVolatile(event) => self.count(Id::CacheVolatile, [event.candidate.as_ref().into()]),
             _ => {}
         }
@@ -316,14 +318,12 @@ impl Sink for Metrics {
                 self.add(Id::WaitSeconds, [model(), wait.into()], waited.as_secs_f64());
             }
         }
-        self.used(record);
     }
 }
 
 impl Metrics {
-    fn used(&self, record: &RequestRecord) {
-        let Some(usage) = &record.usage else { return };
-        let began = &record.began;
+    /// Counts a reply, or an attempt that was thrown away and is paid for all the same.
+    fn used(&self, began: &RequestBegan, usage: &UsageEvent) {
         let model = || Label::from(&began.model);
         let tokens = &usage.tokens;
         // The conventions want counts, and no guesses.
@@ -334,7 +334,7 @@ impl Metrics {
                 }
             }
         }
-        let labels = || [model(), record.candidate.as_ref().into()];
+        let labels = || [model(), usage.candidate.as_ref().into()];
         if let (Some(read), Some(input)) = (tokens.cache_read, tokens.input_total()) {
             self.add(Id::CacheRead, labels(), read as f64);
             self.add(Id::CacheInput, labels(), input as f64);

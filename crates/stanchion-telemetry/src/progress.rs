@@ -209,7 +209,8 @@ impl Progress {
             }
             Event::Usage(event) => {
                 let (quality, tokens) = (event.quality, event.tokens);
-                self.usage = Some(UsageRecord { quality, tokens, cost_nanodollars: event.cost_nanodollars });
+                let used = UsageRecord { quality, tokens, cost_nanodollars: event.cost_nanodollars };
+                self.usage = Some(self.usage.map_or(used, |before| before.and(&used)));
                 self.model = event.model.as_ref().map(cut).or(self.model.take());
                 self.candidate = self.candidate.take().or_else(|| event.candidate.clone());
             }

@@ -67,7 +67,8 @@ pub struct RequestRecord {
     pub stalls: u32,
     /// The size of the reply, as far as it went, in bytes.
     pub bytes: u64,
-    /// What the reply has used; absent if nobody has told.
+    /// What the reply has used, together with attempts that were thrown away and are paid for all the same; absent if
+    /// nobody has told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<UsageRecord>,
     /// Why the prompt cache was not read as before; absent if it was.
@@ -125,6 +126,31 @@ pub struct UsageRecord {
     /// What the reply costs, in billionths of a US dollar; absent where a price or a count is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_nanodollars: Option<u64>,
+}
+
+impl UsageRecord {
+    /// What two attempts of one request have used together. What one of them does not tell is what the other tells;
+    /// what both cost is known only where each does.
+    pub(crate) fn and(&self, other: &Self) -> Self {
+        let sum = |count: fn(&Usage) -> Option<u64>| match (count(&self.tokens), count(&other.tokens)) {
+            (Some(one), Some(two)) => Some(one.saturating_add(two)),
+            (one, two) => one.or(two),
+        };
+        let (one, two) = (self.cost_nanodollars, other.cost_nanodollars);
+        Self {
+            quality: self.quality.max(other.quality),
+            tokens: Usage {
+                input: sum(|tokens| tokens.input),
+                cache_read: sum(|tokens| tokens.cache_read),
+                cache_write: sum(|tokens| tokens.cache_write),
+                cache_write_5m: sum(|tokens| tokens.cache_write_5m),
+                cache_write_1h: sum(|tokens| tokens.cache_write_1h),
+                output: sum(|tokens| tokens.output),
+                reasoning: sum(|tokens| tokens.reasoning),
+            },
+            cost_nanodollars: one.zip(two).map(|(one, two)| one.saturating_add(two)),
+        }
+    }
 }
 
 /// See [`RequestRecord::cache_break`].

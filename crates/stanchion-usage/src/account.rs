@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{Request, response};
+use http::{Extensions, Request};
 use http_body::Body;
 use http_body_util::Full;
-use stanchion_core::{Call, Context, Dialect, Event, Selected, StreamRecord, UsageEvent};
+use stanchion_core::{
+    AttemptReply, Attempts, Call, Context, Dialect, Ending, Event, Selected, StreamRecord, UsageEvent,
+};
 
 use crate::{Catalogue, Tally};
 
@@ -20,6 +22,7 @@ pub(crate) struct Account {
     request_tokens: u64,
     selected: Option<Selected>,
     record: Option<StreamRecord>,
+    attempts: Attempts,
 }
 
 impl Account {
@@ -35,15 +38,16 @@ impl Account {
             request_tokens: if measured == 0 { size() } else { measured },
             selected: request.extensions().get().cloned(),
             record: None,
+            attempts: Attempts::default(),
         }
     }
 
     /// Takes down who has answered, and where it will stand what the reply has used.
-    pub(crate) fn answered(&mut self, head: &response::Parts) {
-        if let Some(selected) = head.extensions.get::<Selected>() {
+    pub(crate) fn answered(&mut self, extensions: &Extensions) {
+        if let Some(selected) = extensions.get::<Selected>() {
             self.selected = Some(selected.clone());
         }
-        self.record = head.extensions.get().cloned();
+        self.record = extensions.get().cloned();
     }
 
     /// Whether the reply has said all that it will say of its usage, although its body goes on.
@@ -51,11 +55,33 @@ impl Account {
         self.record.as_ref().is_some_and(|record| record.terminal() || record.ending().is_some())
     }
 
+    /// Where the layers within write their attempts down.
+    pub(crate) const fn attempts(&self) -> &Attempts {
+        &self.attempts
+    }
+
+    /// Tells of the attempts that did not come to be the answer: they are paid for as well.
+    pub(crate) fn close_others(&self) {
+        for AttemptReply { selected, record, .. } in self.attempts.take() {
+            let is_answer = match (&record, &self.record) {
+                (Some(record), Some(answer)) => record.is_same(answer),
+                _ => false,
+            };
+            if !is_answer && record.as_ref().is_none_or(is_paid_for) {
+                self.tell(selected.as_ref().or(self.selected.as_ref()), record.as_ref());
+            }
+        }
+    }
+
     /// Tells what the reply has used.
     pub(crate) fn close(self) {
+        self.tell(self.selected.as_ref(), self.record.as_ref());
+    }
+
+    fn tell(&self, selected: Option<&Selected>, record: Option<&StreamRecord>) {
         Context::emit(self.context.as_ref(), || {
-            let Tally { tokens, quality } = Tally::of(self.record.as_ref(), self.dialect, Some(self.request_tokens));
-            let candidate = self.selected.as_ref().map(|selected| &*selected.candidate);
+            let Tally { tokens, quality } = Tally::of(record, self.dialect, Some(self.request_tokens));
+            let candidate = selected.map(|selected| &*selected.candidate);
             let model = candidate.and_then(|candidate| candidate.model()).or(self.model.as_ref());
             let catalogue = self.catalogue.as_deref().unwrap_or_else(|| Catalogue::built_in());
             let cost = candidate.zip(model).and_then(|(candidate, model)| {
@@ -71,4 +97,10 @@ impl Account {
             })
         });
     }
+}
+
+/// Whether a reply that nobody got has cost something. One that failed by itself before it said anything has not: an
+/// error in the place of an answer, or an empty body.
+fn is_paid_for(record: &StreamRecord) -> bool {
+    matches!(record.ending(), None | Some(Ending::Cancelled)) || record.output_started() || !record.usage().is_empty()
 }

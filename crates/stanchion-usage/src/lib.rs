@@ -1,6 +1,7 @@
 //! What replies have used and what they cost, also those that were cut.
 //!
-//! A [`UsageService`] stands just inside of the edge and tells of each reply once what it has used: an
+//! A [`UsageService`] stands just inside of the edge and tells once of each reply, and of each attempt that was thrown
+//! away, what it has used: an
 //! [`Event::Usage`](stanchion_core::Event::Usage) with the candidate that answered, the model, the counts, how well
 //! they are known and, where a price is known, the cost. Bytes pass as they are.
 //!
@@ -67,9 +68,15 @@
 //! # When it is told
 //!
 //! Once for every reply with a status of success: when its end marker has come and before that leaves, else when its
-//! body ends, fails or is dropped, at whatever poll. A request that fails without a reply has none to tell of; nor has
-//! an attempt that was given up before its output, whatever the provider bills for it. Where nobody listens, nothing is
-//! counted or looked up.
+//! body ends, fails or is dropped, at whatever poll.
+//!
+//! And once for each attempt that did not come to be the reply and is paid for all the same, as soon as there is a reply,
+//! a failure, or nobody who waits: one whose output was held back and thrown away, one that the client or a clock did not
+//! wait for. An observing layer within writes them down in [`Attempts`](stanchion_core::Attempts). One that was refused,
+//! or that failed in the place of an answer, costs nothing and is not told. Of one whose head had not come it is not known
+//! what the provider bills: its quality is unknown, and so is its cost.
+//!
+//! Where nobody listens, nothing is counted or looked up.
 //!
 //! # How well it is known
 //!
@@ -80,7 +87,7 @@
 //! |---|---|
 //! | measured | the provider reported input and output, and had finished |
 //! | estimated | the reply was cut or left, or reports no usage: what is missing is estimated from request and text |
-//! | unknown | the reply was not read (there is no record), or the size of the request is not known |
+//! | unknown | the reply was not read (there is no record), had not begun, or the size of the request is not known |
 //!
 //! An estimate leans towards more. It knows nothing of reasoning that is billed and never shown, and nothing of the
 //! cache.

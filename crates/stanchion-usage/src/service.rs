@@ -57,7 +57,8 @@ where
 
     fn call(&mut self, request: Request<Full<Bytes>>) -> UsageFuture<S::Future> {
         let account = Account::open(&request, self.layer.catalogue.clone());
-        let request = if self.layer.request_usage { asking(request) } else { request };
+        let mut request = if self.layer.request_usage { asking(request) } else { request };
+        request.extensions_mut().insert(account.attempts().clone());
         UsageFuture::new(self.inner.call(request), account)
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! | module | what is proven |
 //! |---|---|
+//! | [`bills`] | what a provider has done is told as used, also where nobody got it |
 //! | [`clocks`] | what counts as silence, how long it may last, and what does not count |
 //! | [`cuts`] | a reply that ends anywhere is told as what it is, and nothing is shown twice |
 //! | [`drops`] | a client that leaves frees the provider at once, whatever was going on |
@@ -18,6 +19,7 @@
 //! | [`telemetry`] | every request is told of once, however it ends, and what is told agrees with what happened |
 //! | [`traces`] | whole requests, event by event |
 
+mod bills;
 mod clocks;
 mod cuts;
 mod drops;

@@ -22,11 +22,11 @@ use stanchion_tests::{
 };
 use tower::ServiceExt;
 
-const CHAT: Dialect = Dialect::OpenAiChat;
-const ANTHROPIC: Dialect = Dialect::AnthropicMessages;
+pub(super) const CHAT: Dialect = Dialect::OpenAiChat;
+pub(super) const ANTHROPIC: Dialect = Dialect::AnthropicMessages;
 
 /// A whole answer to 7,000 tokens, of which so many were read from the cache.
-fn answer(dialect: Dialect, cache_read: u64) -> Script {
+pub(super) fn answer(dialect: Dialect, cache_read: u64) -> Script {
     if dialect == ANTHROPIC {
         let block = anthropic::block(0, &json!({ "type": "text", "text": "" }));
         let body = [start(cache_read), block, anthropic::text(0, "ok"), anthropic::stop(0)];
@@ -47,7 +47,7 @@ fn answer(dialect: Dialect, cache_read: u64) -> Script {
 }
 
 /// Anthropic tells of the cache before anything else.
-fn start(cache_read: u64) -> Step {
+pub(super) fn start(cache_read: u64) -> Step {
     let usage = json!({
         "input_tokens": 0,
         "cache_read_input_tokens": cache_read,
@@ -58,12 +58,12 @@ fn start(cache_read: u64) -> Step {
 }
 
 /// A candidate of the model that has a price.
-fn priced(dialect: Dialect, name: &str, model: &str) -> Candidate {
+pub(super) fn priced(dialect: Dialect, name: &str, model: &str) -> Candidate {
     candidate(dialect, name, &format!("http://{name}.test")).with_model(model)
 }
 
 /// All layers, with those that look at sessions and prices.
-fn watched(stack: &Stack, provider: &Provider) -> Edge<CacheBreak<UsageService<Inner<Provider>>>> {
+pub(super) fn watched(stack: &Stack, provider: &Provider) -> Edge<CacheBreak<UsageService<Inner<Provider>>>> {
     let caches = CacheBreakLayer::default().with_price(|loss| {
         let (candidate, lost_tokens) = (loss.candidate?, loss.broken.lost_tokens);
         let (family, provider) = (candidate.family(), candidate.provider());
@@ -75,7 +75,7 @@ fn watched(stack: &Stack, provider: &Provider) -> Edge<CacheBreak<UsageService<I
 }
 
 /// A request of the one session, with these members in its body and these header fields.
-fn request(
+pub(super) fn request(
     stack: &Stack,
     events: &Events,
     members: &Value,
@@ -98,7 +98,7 @@ fn request(
 }
 
 /// What was told of usage and of caches.
-fn told(events: &Events) -> Vec<String> {
+pub(super) fn told(events: &Events) -> Vec<String> {
     events.lines().into_iter().filter(|line| line.starts_with("U.") || line.starts_with("B.")).collect()
 }
 

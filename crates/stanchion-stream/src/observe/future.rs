@@ -6,9 +6,10 @@ use std::{
 use http::{
     HeaderMap, Response,
     header::{CONTENT_ENCODING, CONTENT_LENGTH},
+    response::Parts,
 };
 use pin_project_lite::pin_project;
-use stanchion_core::{Context, Dialect, Failure, StreamRecord};
+use stanchion_core::{AttemptEntry, Context, Dialect, Failure, StreamRecord};
 
 use super::{ObserveBody, layer::Settings, reply::Reply};
 
@@ -22,6 +23,7 @@ pin_project! {
         call: Option<(Dialect, bool)>,
         hides_usage: bool,
         context: Option<Context>,
+        entry: Option<AttemptEntry>,
     }
 }
 
@@ -32,8 +34,9 @@ impl<F> ObserveFuture<F> {
         call: Option<(Dialect, bool)>,
         hides_usage: bool,
         context: Option<Context>,
+        entry: Option<AttemptEntry>,
     ) -> Self {
-        Self { inner, settings, call, hides_usage, context }
+        Self { inner, settings, call, hides_usage, context, entry }
     }
 }
 
@@ -46,14 +49,22 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let response = ready!(this.inner.poll(cx)).map_err(Into::into)?;
-        let (mut parts, body) = response.into_parts();
+        let answer = ready!(this.inner.poll(cx)).map(Response::into_parts).map_err(Into::into);
+        let entry = this.entry.take();
         // What is still encoded cannot be read.
-        let readable = parts.status.is_success() && !is_encoded(&parts.headers);
-        let Some((dialect, stream)) = this.call.filter(|_| readable) else {
-            return Poll::Ready(Ok(Response::from_parts(parts, ObserveBody::unread(body))));
+        let readable = |head: &Parts| head.status.is_success() && !is_encoded(&head.headers);
+        let call = this.call.filter(|_| answer.as_ref().is_ok_and(|(head, _)| readable(head)));
+        let Some((dialect, stream)) = call else {
+            if let Some(entry) = entry {
+                entry.refused();
+            }
+            return Poll::Ready(answer.map(|(head, body)| Response::from_parts(head, ObserveBody::unread(body))));
         };
+        let (mut parts, body) = answer?;
         let (record, recorder) = StreamRecord::new();
+        if let Some(entry) = entry {
+            entry.answered(&record);
+        }
         parts.extensions.insert(record);
         if stream {
             // Frames may be dropped, and an error may follow the last one.

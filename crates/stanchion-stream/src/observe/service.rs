@@ -1,7 +1,7 @@
 use std::task::{Context as TaskContext, Poll};
 
 use http::{Request, Response};
-use stanchion_core::{Call, Context, Failure, HidesUsage};
+use stanchion_core::{Attempts, Call, Context, Failure, HidesUsage};
 use tower_service::Service;
 
 use super::{ObserveBody, ObserveFuture, ObserveLayer};
@@ -13,6 +13,8 @@ use super::{ObserveBody, ObserveFuture, ObserveLayer};
 ///
 /// A [`HidesUsage`] in the request's extensions says that the client did not ask for the usage that the provider sends: a chunk of chat
 /// completions that has no choices and is there for the usage alone is read and not passed on.
+///
+/// Where the request's extensions hold [`Attempts`], each attempt is written down in them, with its record.
 #[derive(Debug, Clone)]
 pub struct Observe<S> {
     inner: S,
@@ -60,6 +62,8 @@ where
         let call = request.extensions().get::<Call>().map(|call| (call.dialect, call.stream));
         let hides_usage = request.extensions().get::<HidesUsage>().is_some();
         let context = Context::of(&request).cloned();
-        ObserveFuture::new(self.inner.call(request), self.layer.settings, call, hides_usage, context)
+        let attempts = request.extensions().get::<Attempts>();
+        let entry = attempts.and_then(|attempts| attempts.begin(request.extensions().get().cloned()));
+        ObserveFuture::new(self.inner.call(request), self.layer.settings, call, hides_usage, context, entry)
     }
 }

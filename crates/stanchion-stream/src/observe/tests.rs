@@ -6,7 +6,8 @@ use http_body::Body;
 use http_body_util::BodyExt;
 use proptest::prelude::*;
 use stanchion_core::{
-    Call, Dialect, Ending, Failure, FailureKind, FinishReason, Framing, HidesUsage, Phase, StreamRecord,
+    Attempts, Call, Dialect, Ending, Failure, FailureKind, FinishReason, Framing, HidesUsage, Phase, Selected,
+    StreamRecord,
 };
 use stanchion_testkit::{Events, ScriptedBody, Step, request_in};
 use tower::{Service, ServiceExt, service_fn};
@@ -410,6 +411,39 @@ async fn a_stream_promises_no_length() {
 #[tokio::test(start_paused = true)]
 async fn the_contract_of_every_layer() {
     keeps_the_contract!(ObserveLayer::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn attempts_are_written_down_where_somebody_wants_to_know() {
+    let attempts = Attempts::default();
+    let ask = async |answer: Result<Response<ScriptedBody>, Failure>| {
+        let mut answer = Some(answer);
+        let service = service_fn(move |_: Request<()>| std::future::ready(answer.take().unwrap()));
+        let mut request = Request::new(());
+        request.extensions_mut().insert(chat());
+        request.extensions_mut().insert(attempts.clone());
+        ObserveLayer::new().layer(service).oneshot(request).await
+    };
+    let reply = || Response::new(ScriptedBody::frames([ROLE]));
+    let answered = ask(Ok(reply())).await.unwrap();
+    let mut refused = reply();
+    *refused.status_mut() = http::StatusCode::SERVICE_UNAVAILABLE;
+    ask(Ok(refused)).await.unwrap();
+    let mut encoded = reply();
+    encoded.headers_mut().insert("content-encoding", "zstd".parse().unwrap());
+    ask(Ok(encoded)).await.unwrap();
+    assert!(ask(Err(Failure::new(FailureKind::Overloaded))).await.is_err());
+    // One that is left before its head.
+    let waits = service_fn(|_: Request<()>| std::future::pending::<Result<Response<ScriptedBody>, Failure>>());
+    let mut request = Request::new(());
+    request.extensions_mut().insert(attempts.clone());
+    request.extensions_mut().insert(Selected::only(stanchion_testkit::candidate("primary")));
+    drop(ObserveLayer::new().layer(waits).call(request));
+
+    let told = attempts.take();
+    let record = answered.extensions().get::<StreamRecord>().unwrap();
+    assert!(told[0].record.as_ref().is_some_and(|told| told.is_same(record)) && told[0].selected.is_none());
+    assert!(told[1].record.is_none() && told[1].selected.is_some() && told.len() == 2, "{told:?}");
 }
 
 /// Frames that streams are made of, in an order in which they may come.

@@ -3,8 +3,9 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use serde::Serialize;
+use stanchion_core::UsageEvent;
 
-use crate::{RequestBegan, UsageRecord};
+use crate::RequestBegan;
 
 /// How many seconds are kept.
 const SECONDS: usize = 300;
@@ -97,8 +98,7 @@ impl Slot {
         self.outputs[BOUNDS.partition_point(|bound| *bound < after)] += 1;
     }
 
-    pub(super) fn used(&mut self, usage: Option<&UsageRecord>) {
-        let Some(usage) = usage else { return };
+    pub(super) fn used(&mut self, usage: &UsageEvent) {
         self.nanodollars = self.nanodollars.saturating_add(usage.cost_nanodollars.unwrap_or(0));
         // What is not told is not zero.
         if let (Some(read), Some(input)) = (usage.tokens.cache_read, usage.tokens.input_total()) {
@@ -113,7 +113,7 @@ impl Slot {
         *requests == 0
             && *errors == 0
             && outputs.iter().all(|count| *count == 0)
-            && cache_read + input + nanodollars == 0
+            && [*cache_read, *input, *nanodollars] == [0; 3]
     }
 
     fn add(&mut self, other: &Self) {
@@ -297,7 +297,7 @@ fn series<'a>(
 
 #[cfg(test)]
 mod tests {
-    use stanchion_core::{Usage, UsageQuality};
+    use stanchion_core::{RequestClass, Usage, UsageQuality};
 
     use super::*;
 
@@ -340,14 +340,25 @@ mod tests {
     #[test]
     fn what_nobody_tells_is_no_miss() {
         let mut slot = Slot::default();
-        let usage = |tokens| UsageRecord { quality: UsageQuality::Measured, tokens, cost_nanodollars: Some(5) };
-        slot.used(None);
-        slot.used(Some(&usage(Usage { input: Some(100), ..Usage::default() })));
+        assert!(slot.is_empty());
+        let usage = |tokens| UsageEvent {
+            candidate: None,
+            model: None,
+            request_class: RequestClass::default(),
+            quality: UsageQuality::Measured,
+            tokens,
+            cost_nanodollars: Some(5),
+        };
+        slot.used(&usage(Usage { input: Some(100), ..Usage::default() }));
         assert_eq!((slot.show(0).cache_hit_rate, slot.show(0).cost_nanodollars), (None, 5));
-        slot.used(Some(&usage(Usage { input: Some(100), cache_read: Some(300), ..Usage::default() })));
+        slot.used(&usage(Usage { input: Some(100), cache_read: Some(300), ..Usage::default() }));
         assert_eq!((slot.show(0).cache_hit_rate, slot.show(0).cost_nanodollars), (Some(0.75), 10));
-        slot.used(Some(&usage(Usage { input: Some(400), cache_read: Some(0), ..Usage::default() })));
+        slot.used(&usage(Usage { input: Some(400), cache_read: Some(0), ..Usage::default() }));
         assert_eq!(slot.show(0).cache_hit_rate, Some(0.375));
+        // However much a provider claims.
+        let claimed = Usage { input: Some(u64::MAX), cache_read: Some(u64::MAX), ..Usage::default() };
+        slot.used(&usage(claimed));
+        assert!(!slot.is_empty());
     }
 
     #[test]

@@ -156,9 +156,9 @@ metrics! {
         "Tokens that were paid for anew on account of that";
     CacheVolatile: Counter "stanchion_prompt_cache_volatile_total", "conversations", &["candidate"], &[],
         "Conversations whose system prompt is another on every call";
-    Cost: Counter "stanchion_cost_dollars_total", "US dollars", &["model", "class"], &[], "What replies cost, as far as it is known";
+    Cost: Counter "stanchion_cost_dollars_total", "US dollars", &["model", "class"], &[], "What replies cost, and attempts that were thrown away, as far as it is known";
     Unpriced: Counter "stanchion_unpriced_requests_total", "requests", &["model", "class"], &[],
-        "Replies whose cost is not known: they are missing from stanchion_cost_dollars_total";
+        "Replies and thrown away attempts whose cost is not known: they are missing from stanchion_cost_dollars_total";
 
     Rotations: Counter "stanchion_credential_rotations_total", "rotations", &["provider", "reason"], &[],
         "Credentials that came into service or went out of it, by why";

@@ -207,6 +207,35 @@ async fn what_the_layers_within_tell_as_they_are_dropped_belongs_to_the_request(
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_several_attempts_have_used_comes_together() {
+    let used = |quality, tokens, cost_nanodollars| {
+        Event::Usage(UsageEvent {
+            candidate: None,
+            model: None,
+            request_class: stanchion_core::RequestClass::default(),
+            quality,
+            tokens,
+            cost_nanodollars,
+        })
+    };
+    let cut = Usage { input: Some(5), output: Some(1), ..Usage::default() };
+    let whole = Usage { input: Some(2), cache_read: Some(3), output: Some(9), ..Usage::default() };
+    for (first_cost, cost) in [(Some(9), Some(12)), (None, None)] {
+        let (told, layer) = told();
+        let service = service_fn(move |request: Request<Full<bytes::Bytes>>| {
+            let context = Context::of(&request);
+            Context::emit(context, || used(UsageQuality::Estimated, cut, first_cost));
+            Context::emit(context, || used(UsageQuality::Measured, whole, Some(3)));
+            std::future::ready(Ok::<_, Failure>(Response::new(ScriptedBody::new([]))))
+        });
+        layer.layer(service).oneshot(request()).await.unwrap();
+        let usage = told.record().usage.unwrap();
+        let tokens = Usage { input: Some(7), cache_read: Some(3), output: Some(10), ..Usage::default() };
+        assert_eq!((usage.quality, usage.tokens, usage.cost_nanodollars), (UsageQuality::Estimated, tokens, cost));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn nothing_is_told_after_the_end() {
     let (told, layer) = told();
     let (into, mut kept) = tokio::sync::mpsc::unbounded_channel();

@@ -199,26 +199,27 @@ async fn what_is_not_known_of_tokens_and_costs_is_not_counted_as_nothing() {
     let whole =
         Usage { input: Some(100), cache_read: Some(800), cache_write: Some(100), output: Some(50), ..Usage::default() };
     let silent = Usage { input: Some(70), output: Some(5), ..Usage::default() };
-    for usage in
-        [usage(UsageQuality::Measured, whole, Some(1_500_000_000)), usage(UsageQuality::Estimated, silent, None)]
-    {
-        let service = telling(vec![usage], || Ok(Response::new(ScriptedBody::new([]))));
+    let (whole, silent) =
+        (usage(UsageQuality::Measured, whole, Some(1_500_000_000)), usage(UsageQuality::Estimated, silent, None));
+    // An attempt that was thrown away is counted beside the reply of its request.
+    for told in [vec![whole.clone()], vec![silent], vec![usage(UsageQuality::Unknown, Usage::default(), None), whole]] {
+        let service = telling(told, || Ok(Response::new(ScriptedBody::new([]))));
         layer.layer(service).oneshot(request()).await.unwrap();
     }
     let told = samples(&metrics);
     for (sample, value) in [
-        (r#"stanchion_prompt_cache_read_tokens_total{model="gpt-x",candidate="a/x"}"#, 800.0),
-        (r#"stanchion_prompt_cache_input_tokens_total{model="gpt-x",candidate="a/x"}"#, 1_000.0),
-        (r#"stanchion_prompt_cache_written_tokens_total{model="gpt-x",candidate="a/x"}"#, 100.0),
-        (r#"stanchion_cost_dollars_total{model="gpt-x",class="foreground"}"#, 1.5),
-        (r#"stanchion_unpriced_requests_total{model="gpt-x",class="foreground"}"#, 1.0),
+        (r#"stanchion_prompt_cache_read_tokens_total{model="gpt-x",candidate="a/x"}"#, 1_600.0),
+        (r#"stanchion_prompt_cache_input_tokens_total{model="gpt-x",candidate="a/x"}"#, 2_000.0),
+        (r#"stanchion_prompt_cache_written_tokens_total{model="gpt-x",candidate="a/x"}"#, 200.0),
+        (r#"stanchion_cost_dollars_total{model="gpt-x",class="foreground"}"#, 3.0),
+        (r#"stanchion_unpriced_requests_total{model="gpt-x",class="foreground"}"#, 2.0),
         (
             r#"gen_ai_client_token_usage_sum{gen_ai_operation_name="chat",gen_ai_provider_name="openai",gen_ai_request_model="gpt-x",gen_ai_token_type="input"}"#,
-            1_000.0,
+            2_000.0,
         ),
         (
             r#"gen_ai_client_token_usage_count{gen_ai_operation_name="chat",gen_ai_provider_name="openai",gen_ai_request_model="gpt-x",gen_ai_token_type="output"}"#,
-            1.0,
+            2.0,
         ),
     ] {
         expect(&told, sample, value);

@@ -7,8 +7,8 @@ use http::{Request, Response, StatusCode};
 use http_body::Body;
 use http_body_util::{BodyExt, Full};
 use stanchion_core::{
-    Call, Candidate, Context, Dialect, Event, Failure, FailureKind, Family, HidesUsage, Phase, RequestClass, Selected,
-    StreamRecord, StreamRecorder, Usage, UsageQuality,
+    Attempts, Call, Candidate, Context, Dialect, Ending, Event, Failure, FailureKind, Family, HidesUsage, Phase,
+    RequestClass, Selected, StreamRecord, StreamRecorder, Usage, UsageQuality,
 };
 use stanchion_testkit::{Contract, Events, Probe, ScriptedBody, Step, request_in};
 use stanchion_usage::{Catalogue, UsageLayer};
@@ -76,14 +76,36 @@ async fn a_whole_reply_is_told_before_its_end_marker_leaves() {
     assert_eq!(usage.request_class, RequestClass::Background);
 }
 
+/// Writes attempts down as the observing layer does.
+fn observing<S>(
+    inner: S,
+    record: StreamRecord,
+) -> impl Service<Req, Response = S::Response, Error = Failure, Future: Future<Output = Result<S::Response, Failure>>>
+where
+    S: Service<Req, Error = Failure> + Clone,
+{
+    service_fn(move |request: Req| {
+        let (mut inner, record) = (inner.clone(), record.clone());
+        let attempts = request.extensions().get::<Attempts>().expect("the layer wants to know").clone();
+        let entry = attempts.begin(request.extensions().get().cloned()).expect("room");
+        async move {
+            let answer = inner.ready().await?.call(request).await;
+            match answer {
+                Ok(_) => entry.answered(&record),
+                Err(_) => entry.refused(),
+            }
+            answer
+        }
+    })
+}
+
 /// Lets a service answer with `body` and tells what it told after so many polls of its future and body, and after their
 /// drop.
-async fn after_polls(record: &StreamRecord, script: &[Step], polls: usize) -> (Vec<String>, Vec<String>) {
+fn after_polls(record: &StreamRecord, script: &[Step], polls: usize) -> (Vec<String>, Vec<String>) {
     let events = Events::new();
-    let (record, script) = (record.clone(), script.to_vec());
-    let probe = Probe::new(move || reply(&record, ScriptedBody::new(script.clone()).hides_end()));
-    let mut service = UsageLayer::new().layer(probe.clone());
-    std::future::poll_fn(|cx| Service::<Req>::poll_ready(&mut service, cx)).await.unwrap();
+    let (told, script) = (record.clone(), script.to_vec());
+    let probe = Probe::new(move || reply(&told, ScriptedBody::new(script.clone()).hides_end()));
+    let mut service = UsageLayer::new().layer(observing(probe.clone(), record.clone()));
     let mut call = Box::pin(task::spawn(service.call(chat(&events))));
     let mut left = polls;
     let answer = loop {
@@ -112,21 +134,79 @@ async fn a_reply_dropped_at_any_poll_is_told_once() {
     let script = [Step::Pending, Step::Data("a".into()), Step::Pending, Step::Data("b".into()), Step::End];
     let (record, _recorder) = with_output(2, 40);
     let told = ["U.estimated 100+?/?>20~450000"];
-    // Two polls come to the head: before that there is no reply.
-    for polls in 0..=1 {
-        assert_eq!(after_polls(&record, &script, polls).await.1, [""; 0], "after {polls} polls");
+    // Three polls come to the head: before that nobody knows what is billed, and that is not nothing.
+    for polls in 0..=2 {
+        assert_eq!(after_polls(&record, &script, polls).1, ["U.unknown 100+?/?>?"], "after {polls} polls");
     }
-    for polls in 2..=6 {
-        let (held, dropped) = after_polls(&record, &script, polls).await;
+    for polls in 3..=7 {
+        let (held, dropped) = after_polls(&record, &script, polls);
         assert_eq!(
             (held.as_slice(), dropped.as_slice()),
             (&[][..], &told.map(str::to_owned)[..]),
             "after {polls} polls"
         );
     }
-    for polls in 7..=9 {
-        let (held, dropped) = after_polls(&record, &script, polls).await;
+    for polls in 8..=10 {
+        let (held, dropped) = after_polls(&record, &script, polls);
         assert_eq!((held, dropped), (told.map(str::to_owned).to_vec(), told.map(str::to_owned).to_vec()));
+    }
+}
+
+/// What is told of a request that fails or is left after attempts that ended so.
+async fn told_of(records: &[Option<&StreamRecord>], fails: bool) -> Vec<String> {
+    let events = Events::new();
+    let (into, request) = tokio::sync::oneshot::channel();
+    let mut into = Some(into);
+    let service = service_fn(move |request: Req| {
+        let _ = into.take().unwrap().send(request.extensions().get::<Attempts>().unwrap().clone());
+        async move {
+            if fails {
+                return Err(Failure::new(FailureKind::Overloaded));
+            }
+            std::future::pending::<Result<Response<ScriptedBody>, Failure>>().await
+        }
+    });
+    let mut service = UsageLayer::new().layer(service);
+    let mut call = task::spawn(service.call(chat(&events)));
+    let attempts = request.await.unwrap();
+    for record in records {
+        let entry = attempts.begin(None).unwrap();
+        match record {
+            Some(record) => entry.answered(record),
+            None => drop(entry),
+        }
+    }
+    let _ = call.poll();
+    drop(call);
+    events.lines()
+}
+
+#[tokio::test(start_paused = true)]
+async fn attempts_that_came_to_nothing_are_told_if_they_are_paid_for() {
+    let ended = |(record, mut recorder): (StreamRecord, StreamRecorder), ending| {
+        recorder.end(ending);
+        record
+    };
+    let of_output = ended(with_output(2, 40), Ending::Failed);
+    let left_early = ended(StreamRecord::new(), Ending::Cancelled);
+    let (going_on, _recorder) = StreamRecord::new();
+    let (counted, mut recorder) = StreamRecord::new();
+    recorder.usage(&Usage { input: Some(7), ..Usage::default() });
+    recorder.end(Ending::Failed);
+    for fails in [false, true] {
+        for (record, wanted) in [
+            (Some(&of_output), Some("U.estimated 100+?/?>20~450000")),
+            (Some(&left_early), Some("U.estimated 100+?/?>0~250000")),
+            (Some(&going_on), Some("U.estimated 100+?/?>0~250000")),
+            (Some(&counted), Some("U.estimated 7+?/?>0~17500")),
+            (Some(&ended(StreamRecord::new(), Ending::Failed)), None),
+            (Some(&ended(StreamRecord::new(), Ending::Truncated)), None),
+            (None, Some("U.unknown 100+?/?>?")),
+        ] {
+            assert_eq!(told_of(&[record], fails).await.first().map(String::as_str), wanted, "{record:?}");
+        }
+        assert_eq!(told_of(&[], fails).await, [""; 0]);
+        assert_eq!(told_of(&[Some(&of_output), None, Some(&counted)], fails).await.len(), 3);
     }
 }
 
@@ -134,7 +214,7 @@ async fn a_reply_dropped_at_any_poll_is_told_once() {
 async fn a_reply_that_breaks_is_estimated() {
     let (record, _recorder) = with_output(2, 40);
     let script = [Step::Data("a".into()), Step::Error(FailureKind::Transport)];
-    let (held, dropped) = after_polls(&record, &script, 4).await;
+    let (held, dropped) = after_polls(&record, &script, 5);
     assert_eq!((held.as_slice(), dropped.as_slice()), (&["U.estimated 100+?/?>20~450000".to_owned()][..], &held[..]));
 }
 
