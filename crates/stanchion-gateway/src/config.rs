@@ -33,6 +33,7 @@ mod server;
 mod shape;
 mod shared;
 mod sources;
+mod telemetry;
 mod value;
 
 use std::{
@@ -64,6 +65,7 @@ pub use self::{
     overrides::{Overrides, PREFIX},
     page::page,
     schema::json_schema,
+    telemetry::TelemetrySettings,
 };
 
 /// A configuration that has been read and found whole.
@@ -93,6 +95,8 @@ pub struct Config {
     pub catalogue: Arc<Catalogue>,
     /// How prompt caches are watched.
     pub cache: CacheBreakPolicy,
+    /// What is kept of requests beyond the process.
+    pub telemetry: TelemetrySettings,
     /// What clients can ask for, by the name they ask for.
     pub models: BTreeMap<String, Model>,
     /// Providers whose models can be asked for as `provider/model`, each as a model of its own with the defaults.

@@ -4,6 +4,7 @@ mod ending;
 mod measure;
 mod names;
 mod parts;
+mod records;
 mod router;
 
 use std::sync::Arc;
@@ -28,6 +29,7 @@ pub use self::{
     ending::{End, Ending, EndingBody, EndingFuture},
     names::{Found, Glob, ModelNames, Route},
     parts::Parts,
+    records::Records,
     router::{ModelRouter, RouterFuture},
 };
 use crate::{
@@ -64,6 +66,8 @@ pub struct Gateway {
     pub scheduler: AdmissionScheduler,
     /// The keys of providers that have several.
     pub credentials: CredentialPools,
+    /// Who writes call records, if that is configured.
+    pub records: Records,
     /// What ends all requests at once.
     pub end: End,
     /// How clients connect.

@@ -10,7 +10,7 @@ use stanchion_gateway::{
     demo, fail, gateway, keys, serve,
     tail::{self, Tail},
 };
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{EnvFilter, fmt::format::FmtSpan};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -101,7 +101,13 @@ async fn probe(config: &Config, model: Option<&str>, limit: Duration, json: bool
 fn log_to_stderr() {
     let filter = EnvFilter::try_from_env("STANCHION_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     // A log that nobody reads any more must not end a request: writing to it may fail in silence.
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        // The spans of requests and attempts, where the configuration wants them: a line when they are over.
+        .with_span_events(FmtSpan::CLOSE)
+        .log_internal_errors(false)
+        .init();
 }
 
 /// The hash of a key, and the key itself if it is new.

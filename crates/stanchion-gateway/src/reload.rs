@@ -131,6 +131,7 @@ impl Reloader {
             tracing::info!(hash = config.hash, "the configuration is unchanged");
             return Ok(Reloaded::Unchanged);
         }
+        self.parts.open(&config).map_err(|complaint| ConfigError::new(&self.path, vec![complaint]))?;
         warn(&self.path, &config);
         let (gateway, config) = self.parts.serve(config);
         let origin = self.current.replace(gateway, config);

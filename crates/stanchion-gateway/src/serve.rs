@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
+    time::Duration,
 };
 
 use stanchion::{
@@ -26,6 +27,9 @@ use crate::{
     system,
 };
 
+/// How long the last call records may take to be written.
+const LAST_RECORDS: Duration = Duration::from_secs(2);
+
 /// Serves until a signal ends it.
 pub async fn run(serve: &Serve) -> ExitCode {
     let ends = system::ends();
@@ -42,7 +46,11 @@ pub async fn run(serve: &Serve) -> ExitCode {
         let sinks: [Arc<dyn Sink>; 2] = [Arc::new(live.clone()), Arc::new(metrics.clone())];
         parts = parts.sinks(sinks);
     }
+    if let Err(error) = first.open(&parts) {
+        return misconfigured(&error);
+    }
     let Begun { listen, current, board, reloader } = first.begin(serve, parts);
+    let records = current.get().gateway.records.clone();
     let admin = match watched {
         None => None,
         Some((settings, live, metrics)) => {
@@ -96,6 +104,10 @@ pub async fn run(serve: &Serve) -> ExitCode {
     if let Some((told, served)) = administering {
         told.abort();
         let _ = served.await;
+    }
+    let written = tokio::task::spawn_blocking(move || records.close(LAST_RECORDS)).await;
+    if !written.unwrap_or(false) {
+        tracing::warn!("the last call records are not written: the disk is too slow");
     }
     match ended {
         Ended::Whole => tracing::info!("ended; every reply was whole"),
@@ -161,6 +173,16 @@ impl First {
             Some(listen) => Some(AdminSettings { listen, key: configured.and_then(|configured| configured.key) }),
             None => configured,
         }
+    }
+
+    /// Opens what is written to.
+    fn open(&self, parts: &Parts) -> Result<(), ConfigError> {
+        let (path, config) = match self {
+            Self::File(path, config) => (&**path, config),
+            Self::Variables(config) => (Path::new("the environment"), config),
+            Self::Keys(_) => return Ok(()),
+        };
+        parts.open(config).map_err(|complaint| ConfigError::new(path, vec![complaint]))
     }
 
     fn begin(self, serve: &Serve, mut parts: Parts) -> Begun {

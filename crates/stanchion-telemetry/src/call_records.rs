@@ -61,8 +61,10 @@ struct Shared {
     over: Mutex<Receiver<()>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct State {
+    /// Where lines go from the next one on.
+    next: Mutex<Option<Box<dyn Storage>>>,
     written: AtomicU64,
     dropped: AtomicU64,
     failing: AtomicBool,
@@ -86,6 +88,16 @@ impl CallRecords {
         Self::start(RotatingFile::open(settings)?, backlog)
     }
 
+    /// Writes to another file from the next record on, or to the same one within other limits. Fails, and changes nothing, if it cannot be
+    /// opened. Of the settings, the backlog stays what it was.
+    pub fn reopen(&self, settings: CallRecordSettings) -> io::Result<()> {
+        let mut file = RotatingFile::open(settings)?;
+        // Opened anew with its first line: until then, the one before may still put the same file aside.
+        file.close();
+        *self.0.state.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(file));
+        Ok(())
+    }
+
     /// Writes to a storage of your own. So many records may wait for it.
     pub fn start(storage: impl Storage, backlog: usize) -> io::Result<Self> {
         let (records, waiting) = sync_channel(backlog);
@@ -93,7 +105,7 @@ impl CallRecords {
         let state = Arc::<State>::default();
         let told = state.clone();
         let write = move || {
-            writer::write_all(storage, &waiting, &told);
+            writer::write_all(Box::new(storage), &waiting, &told);
             drop(running);
         };
         // What goes wrong is told where the one who starts it logs.
@@ -108,7 +120,7 @@ impl CallRecords {
 
     /// How it goes.
     pub fn status(&self) -> CallRecordStatus {
-        let State { written, dropped, failing } = &*self.0.state;
+        let State { written, dropped, failing, .. } = &*self.0.state;
         CallRecordStatus {
             written: written.load(Ordering::Relaxed),
             dropped: dropped.load(Ordering::Relaxed),

@@ -275,9 +275,13 @@ impl Sink for Metrics {
             Event::StreamFrame(event) => self.count(Id::FrameFaults, [event.fault.name().into()]),
             Event::CommitHold(_) => self.count(Id::Holds, []),
             Event::PromptCacheBreak(event) => {
-                let labels = || [Label::from(event.candidate.as_ref()), event.reason.as_str().into()];
+                let (reason, class) = (event.reason.as_str(), event.request_class.as_str());
+                let labels = || [Label::from(event.candidate.as_ref()), reason.into(), class.into()];
                 self.count(Id::CacheBreaks, labels());
                 self.add(Id::CacheLost, labels(), event.lost_tokens as f64);
+                if let Some(lost) = event.lost_nanodollars {
+                    self.add(Id::CacheLostDollars, labels(), lost as f64 / 1e9);
+                }
             }
             Event::Usage(event) => self.used(request.began(), event),
             Event::PromptCacheVolatile(event) => self.count(Id::CacheVolatile, [event.candidate.as_ref().into()]),

@@ -235,6 +235,7 @@ impl Checker<'_> {
             credentials: self.credential_pools(file),
             catalogue: self.catalogue(&file.usage).into(),
             cache: self.cache(&file.cache),
+            telemetry: self.telemetry(&file.telemetry),
             models,
             passthrough,
         };

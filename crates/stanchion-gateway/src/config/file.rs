@@ -7,6 +7,7 @@ mod admission;
 mod model;
 mod provider;
 mod resilience;
+mod telemetry;
 
 use std::collections::BTreeMap;
 
@@ -22,6 +23,7 @@ pub(super) use self::{
         CapStage, Circuit, Combine, Commit, Fallback, FallbackMode, Malformed, OverCap, Overflow, Recovery, Retry,
         RetryBudget, Scope, Stream, TimeoutPreset, Timeouts,
     },
+    telemetry::{Records, Telemetry},
 };
 use super::value::{Bytes, Span, Spanned, Words, in_order};
 
@@ -60,6 +62,9 @@ pub(super) struct File {
     /// The monitor of prompt caches.
     #[serde(default)]
     pub(super) cache: Cache,
+    /// What is kept of requests beyond the process.
+    #[serde(default)]
+    pub(super) telemetry: Telemetry,
 }
 
 /// Where and how clients connect.

@@ -817,3 +817,32 @@ fn a_key_file_that_everybody_can_read_is_warned_of() {
     }
     std::fs::remove_file(path).unwrap();
 }
+
+#[test]
+fn records_and_traces_are_kept_where_they_are_configured() {
+    let telemetry = |table: &str| parse(&format!("{WHOLE}\n{table}")).map(|config| config.telemetry);
+    let nothing = telemetry("").unwrap();
+    assert_eq!((nothing.records, nothing.start_traces, nothing.log_spans), (None, false, false));
+    let all = "[telemetry.records]\npath = \"calls.jsonl\"\nmax_bytes = \"1MiB\"\nfiles = 3\n[telemetry.traces]\nstart = true\nlog = true";
+    let all = telemetry(all).unwrap();
+    let records = all.records.unwrap();
+    assert_eq!((records.path.to_str(), records.max_bytes, records.files), (Some("calls.jsonl"), 1024 * 1024, 3));
+    assert!(all.start_traces && all.log_spans);
+    for (table, key, reason) in [
+        ("records.path = \"/\"", "telemetry.records.path", "is no file"),
+        (
+            "records.path = \"no-such-folder/calls.jsonl\"",
+            "telemetry.records.path",
+            "there is no directory no-such-folder",
+        ),
+        ("records = { path = \"c\", max_bytes = \"1KiB\" }", "telemetry.records.max_bytes", "at least \"64KiB\""),
+        ("records = { path = \"c\", files = 0 }", "telemetry.records.files", "1 to 1,000"),
+        ("records = { pth = \"c\" }", "telemetry.records.pth", "did you mean `path`?"),
+        ("records = {}", "telemetry.records", "`path` is missing"),
+        ("traces.started = true", "telemetry.traces.started", "did you mean `start`?"),
+    ] {
+        let error = telemetry(&format!("[telemetry]\n{table}")).unwrap_err();
+        let told = error.complaints().iter().find(|complaint| complaint.key == key);
+        assert!(told.is_some_and(|told| told.reason.contains(reason)), "{table}: {:?}", error.complaints());
+    }
+}

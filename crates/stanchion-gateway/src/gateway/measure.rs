@@ -13,12 +13,13 @@ use stanchion::{
 use super::Gateway;
 
 impl Gateway {
-    /// Has the states of circuits and queues shown among the metrics.
+    /// Has the states of circuits, queues and call records shown among the metrics.
     pub fn measure(&self, metrics: &Metrics) {
-        let (circuits, scheduler) = (self.circuits.clone(), self.scheduler.clone());
+        let (circuits, scheduler, records) = (self.circuits.clone(), self.scheduler.clone(), self.records.clone());
         metrics.pull(move |pulled| {
             pull_circuits(&circuits, pulled);
             pull_queue(&scheduler, pulled);
+            records.pull(pulled);
         });
     }
 }

@@ -17,15 +17,15 @@ use stanchion::{
     fallback::FallbackLayer,
     retry::{RetryBudget, RetryLayer},
     stream::{CommitLayer, ObserveLayer},
-    telemetry::{Sink, TelemetryLayer},
+    telemetry::{Sink, Spans, TelemetryLayer},
     upstream::{Transport, Upstream},
     usage::{Catalogue, Money, UsageLayer},
 };
 
-use super::{End, Ending, Gateway, ModelNames, ModelRouter, ModelService, Route, router::Served};
+use super::{End, Ending, Gateway, ModelNames, ModelRouter, ModelService, Records, Route, router::Served};
 use crate::{
     admin::Drains,
-    config::{self, Config, Model, ServerSettings},
+    config::{self, Complaint, Config, Model, ServerSettings, TelemetrySettings},
     environment,
     keys::{ClientKeys, Limiters},
 };
@@ -43,11 +43,13 @@ use crate::{
 /// | sessions whose prompt caches are watched | the `[cache]` table is the same | they are forgotten |
 /// | what a client has used up of its limits | it has limits, by its name | it is forgotten |
 /// | who was taken out of service | always, by the candidate's name | |
+/// | who writes call records | always: another file is gone on with from the next record on | |
 /// | connections to providers | some model has their `timeouts.connect` | requests on them end, and none is kept |
 #[derive(Default)]
 pub struct Parts {
     observer: Option<Arc<dyn Observer>>,
     sinks: Vec<Arc<dyn Sink>>,
+    records: Records,
     end: End,
     drains: Drains,
     limiters: Limiters,
@@ -84,6 +86,21 @@ impl Parts {
         self
     }
 
+    /// Opens what a configuration writes to. To be asked before it is served: what cannot be opened is not written, and was served nothing.
+    ///
+    /// # Errors
+    ///
+    /// With what cannot be opened, and why. Then nothing has changed.
+    pub fn open(&self, config: &Config) -> Result<(), Complaint> {
+        let Some(settings) = &config.telemetry.records else { return Ok(()) };
+        self.records.write_to(settings).map_err(|error| Complaint {
+            line: None,
+            variable: None,
+            key: "telemetry.records.path".to_owned(),
+            reason: format!("{} cannot be written: {error}", settings.path.display()),
+        })
+    }
+
     /// The gateway that a configuration describes, and the configuration as it is then: its candidates have the switches that take them out
     /// of service.
     pub fn serve(&mut self, mut config: Config) -> (Gateway, Arc<Config>) {
@@ -111,7 +128,7 @@ impl Parts {
         let edge = heartbeats(self.edge(config.max_request_bytes), config, &names);
         let router = ModelRouter::named(names.clone(), models, providers);
         let keys = ClientKeys::new(&config.clients, config.identity_headers, &mut self.limiters);
-        self.assemble(edge, names, router, keys, config.server)
+        self.assemble(edge, names, router, keys, config.server, &config.telemetry)
     }
 
     /// The gateway to these providers, which serve whatever model they know.
@@ -125,7 +142,8 @@ impl Parts {
         });
         let router = ModelRouter::open_ended(services, environment::provider_for);
         let edge = self.edge(config::MAX_REQUEST_BYTES);
-        self.assemble(edge, names, router, ClientKeys::default(), ServerSettings::default())
+        let settings = (ServerSettings::default(), TelemetrySettings::default());
+        self.assemble(edge, names, router, ClientKeys::default(), settings.0, &settings.1)
     }
 
     fn assemble(
@@ -135,13 +153,9 @@ impl Parts {
         router: ModelRouter,
         keys: ClientKeys,
         server: ServerSettings,
+        kept: &TelemetrySettings,
     ) -> Gateway {
-        let told = names.clone();
-        // Models are told apart by what is configured for the names that clients ask for.
-        let mut telemetry = TelemetryLayer::new().models_by(move |asked| told.configured(asked));
-        for sink in &self.sinks {
-            telemetry = telemetry.sink(sink.clone());
-        }
+        let telemetry = self.telemetry(names.clone(), kept);
         let router = Ending::new(router, self.end.clone());
         Gateway {
             edge: Onion::new().edge(edge).telemetry(telemetry.clone()).service(router),
@@ -150,10 +164,22 @@ impl Parts {
             circuits: self.circuits.clone(),
             scheduler: self.scheduler.clone(),
             credentials: self.credentials.clone(),
+            records: self.records.clone(),
             end: self.end.clone(),
             server,
             telemetry,
         }
+    }
+
+    /// Tells those who are told of every gateway's requests, and those whom the configuration wants.
+    fn telemetry(&self, names: Arc<ModelNames>, kept: &TelemetrySettings) -> TelemetryLayer {
+        // Models are told apart by what is configured for the names that clients ask for.
+        let layer =
+            TelemetryLayer::new().models_by(move |asked| names.configured(asked)).start_traces(kept.start_traces);
+        let records = kept.records.as_ref().and_then(|_| self.records.sink());
+        let records = records.map(|records| Arc::new(records) as Arc<dyn Sink>);
+        let spans = kept.log_spans.then(|| Arc::new(Spans::new()) as Arc<dyn Sink>);
+        self.sinks.iter().cloned().chain(records).chain(spans).fold(layer, TelemetryLayer::sink)
     }
 
     /// Takes over what a configuration sets for all models together.

@@ -151,3 +151,21 @@ async fn a_file_that_changes_is_taken_however_it_is_written() {
     drop(ask);
     running.await.unwrap();
 }
+
+#[tokio::test]
+async fn call_records_that_cannot_be_written_refuse_a_configuration() {
+    let folder = Folder::new();
+    let path = folder.write("stanchion.toml", ONE);
+    let mut reloader = begin(&path);
+    let current = reloader.current().clone();
+    let records = |name: &str| format!("{}[telemetry.records]\npath = '{}'\n", two(), folder.0.join(name).display());
+    folder.write("stanchion.toml", &records(&"long".repeat(100)));
+    assert_eq!(reloader.reload().await, Reloaded::Refused);
+    assert_eq!(current.refusal().unwrap().complaints[0].key, "telemetry.records.path");
+    assert_eq!(models(&current), ["one"]);
+
+    folder.write("stanchion.toml", &records("calls.jsonl"));
+    assert_eq!(reloader.reload().await, Reloaded::Taken);
+    assert_eq!(models(&current), ["one", "two"]);
+    assert!(folder.0.join("calls.jsonl").exists());
+}

@@ -30,6 +30,11 @@ impl RotatingFile {
         Ok(rotating)
     }
 
+    /// Lets go of the file until the next line.
+    pub(super) fn close(&mut self) {
+        self.file = None;
+    }
+
     fn reopen(&mut self) -> io::Result<()> {
         let mut file = OpenOptions::new().read(true).append(true).create(true).open(&self.path)?;
         self.bytes = file.metadata()?.len();

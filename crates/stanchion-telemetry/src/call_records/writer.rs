@@ -2,16 +2,19 @@
 
 use std::{
     io,
-    sync::{Arc, atomic::Ordering, mpsc::Receiver},
+    sync::{Arc, PoisonError, atomic::Ordering, mpsc::Receiver},
 };
 
 use super::{State, Storage};
 use crate::RequestRecord;
 
 /// Writes what comes until nothing can come any more.
-pub(super) fn write_all(mut storage: impl Storage, records: &Receiver<Arc<RequestRecord>>, state: &State) {
+pub(super) fn write_all(mut storage: Box<dyn Storage>, records: &Receiver<Arc<RequestRecord>>, state: &State) {
     let mut line = Vec::new();
     while let Ok(record) = records.recv() {
+        if let Some(next) = state.next.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            storage = next;
+        }
         line.clear();
         let written = serde_json::to_writer(&mut line, &*record).map_err(io::Error::from).and_then(|()| {
             line.push(b'\n');

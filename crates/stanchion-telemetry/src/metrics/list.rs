@@ -150,10 +150,12 @@ metrics! {
         "Input tokens that were written to the prompt cache";
     CacheInput: Counter "stanchion_prompt_cache_input_tokens_total", "tokens", &["model", "candidate"], &[],
         "All input tokens of the replies that tell what was read from the prompt cache: what the hit rate is a part of";
-    CacheBreaks: Counter "stanchion_prompt_cache_breaks_total", "breaks", &["candidate", "reason"], &[],
+    CacheBreaks: Counter "stanchion_prompt_cache_breaks_total", "breaks", &["candidate", "reason", "class"], &[],
         "Replies that read much less from the prompt cache than the one before them, by why";
-    CacheLost: Counter "stanchion_prompt_cache_lost_tokens_total", "tokens", &["candidate", "reason"], &[],
+    CacheLost: Counter "stanchion_prompt_cache_lost_tokens_total", "tokens", &["candidate", "reason", "class"], &[],
         "Tokens that were paid for anew on account of that";
+    CacheLostDollars: Counter "stanchion_prompt_cache_lost_dollars_total", "US dollars", &["candidate", "reason", "class"], &[],
+        "What those tokens cost above the price of a read, as far as it is known";
     CacheVolatile: Counter "stanchion_prompt_cache_volatile_total", "conversations", &["candidate"], &[],
         "Conversations whose system prompt is another on every call";
     Cost: Counter "stanchion_cost_dollars_total", "US dollars", &["model", "class"], &[], "What replies cost, and attempts that were thrown away, as far as it is known";

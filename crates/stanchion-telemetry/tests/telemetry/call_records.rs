@@ -92,6 +92,33 @@ async fn each_request_is_a_line_of_json_when_it_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn they_go_to_another_file_and_within_other_limits_when_they_are_told_to() {
+    let folder = Folder::new("elsewhere");
+    let records = CallRecords::open(CallRecordSettings::new(folder.path())).unwrap();
+    ask(&records, 1).await;
+    let elsewhere = CallRecordSettings::new(folder.0.join("elsewhere.jsonl"));
+    // Once the first is on the disk.
+    while records.status().written < 1 {
+        std::thread::yield_now();
+    }
+    records.reopen(elsewhere.clone()).unwrap();
+    ask(&records, 2).await;
+    while records.status().written < 3 {
+        std::thread::yield_now();
+    }
+    let nowhere = CallRecordSettings::new(folder.0.join("no such folder").join("calls.jsonl"));
+    assert_eq!(records.reopen(nowhere).unwrap_err().kind(), ErrorKind::NotFound);
+    // Each line has a file of its own now.
+    records.reopen(CallRecordSettings { max_bytes: 1, files: 2, ..elsewhere }).unwrap();
+    ask(&records, 2).await;
+    assert!(records.close(LONG));
+    let files: Vec<_> = folder.files().into_iter().map(|(name, lines)| (name, lines.len())).collect();
+    let expected = [("calls.jsonl", 1), ("elsewhere.jsonl", 1), ("elsewhere.jsonl.1", 1)];
+    assert_eq!(files, expected.map(|(name, lines)| (name.to_owned(), lines)));
+    assert_eq!((records.status().written, records.status().dropped), (5, 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn files_are_bounded_in_size_and_number_and_the_newest_lines_stay() {
     for files in [1, 3] {
         let folder = Folder::new(&format!("rotation-{files}"));

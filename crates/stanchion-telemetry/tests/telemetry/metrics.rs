@@ -136,8 +136,12 @@ async fn events_are_counted_by_candidate_kind_phase_and_reason() {
         (r#"stanchion_credential_rotations_total{provider="a",reason="quota"}"#, 1.0),
         (r#"stanchion_stream_frame_faults_total{fault="too_large"}"#, 1.0),
         ("stanchion_commit_holds_let_go_total", 1.0),
-        (r#"stanchion_prompt_cache_breaks_total{candidate="a/x",reason="ttl_expired"}"#, 1.0),
-        (r#"stanchion_prompt_cache_lost_tokens_total{candidate="a/x",reason="ttl_expired"}"#, 5_500.0),
+        (r#"stanchion_prompt_cache_breaks_total{candidate="a/x",reason="ttl_expired",class="foreground"}"#, 1.0),
+        (
+            r#"stanchion_prompt_cache_lost_tokens_total{candidate="a/x",reason="ttl_expired",class="foreground"}"#,
+            5_500.0,
+        ),
+        (r#"stanchion_prompt_cache_lost_dollars_total{candidate="a/x",reason="ttl_expired",class="foreground"}"#, 7e-8),
         (r#"stanchion_prompt_cache_volatile_total{candidate="a/x"}"#, 1.0),
     ] {
         expect(&told, sample, value);
