@@ -76,6 +76,7 @@ impl Candidate {
     /// Whether a 400 or 422 with an empty body is answered by sending the request once more without its output limits.
     ///
     /// Off by default: for some servers (Cerebras) it means that the prompt is too long, and the same prompt can never fit.
+    /// Only where OpenAI's dialect is spoken.
     #[must_use]
     pub fn with_repair_of_opaque_rejections(mut self, repairs: bool) -> Self {
         self.repairs_opaque_rejections = repairs;

@@ -143,8 +143,8 @@
 //! process. The file is read when the pool is built. It is written by [`CredentialPools::save`], which whoever runs the
 //! process calls now and then and at its end, off the path of any request; and once more when the last handle of a pool
 //! is dropped. A crash between two saves costs one more refusal, so nothing is written in haste. The file takes the place
-//! of the old one whole. One that cannot be used is [reported](CredentialPool::restored) and ignored, a row of it costs
-//! that credential its history.
+//! of the old one whole. One that cannot be used is [reported](CredentialPool::restored), ignored and never replaced, since
+//! a path may be wrong; a row that cannot be used costs that credential its history.
 //!
 //! A credential is known by the id that the configuration gives it, and by nothing that is made of it: a hash of a key is
 //! something to test guesses against. What was refused, and what a hand took out, is not written: a key may have been

@@ -74,8 +74,8 @@ impl CredentialPool {
         let (ids, secrets): (Vec<Arc<str>>, Vec<Secret>) =
             credentials.into_iter().map(|(id, secret)| (id.into(), secret)).unzip();
         let mut rotation = Rotation::new(terms, ids.len());
-        let file = state_file.map(StateFile::new);
-        let restored = file.as_ref().map_or(Restored::Nothing, |file| {
+        let mut file = state_file.map(StateFile::new);
+        let restored = file.as_mut().map_or(Restored::Nothing, |file| {
             state::restore(&mut rotation, &provider, &ids, file, Instant::now(), SystemTime::now())
         });
         Self(Arc::new(Inner {
@@ -115,6 +115,11 @@ impl CredentialPool {
             && own.secrets == others.secrets
             && self.state_path() == other.state_path()
             && self.rotation(|rotation| *rotation.terms()) == other.rotation(|rotation| *rotation.terms())
+    }
+
+    /// Whether another pool writes the same state file, by whatever path it goes there.
+    pub fn shares_state_file(&self, other: &Self) -> bool {
+        self.0.file.as_ref().zip(other.0.file.as_ref()).is_some_and(|(own, other)| own.is_same(other))
     }
 
     /// Writes the state file never again, not even at the end: another pool has taken its place, and requests that still
@@ -170,7 +175,7 @@ impl CredentialPool {
     }
 
     /// Writes the state file, if there is one and its content has changed since it was written last. `false` if nothing
-    /// was to be written.
+    /// was to be written, or if what stands there is [none of this pool's](Restored::Ignored).
     ///
     /// Nothing of this layer writes while a request waits: call this now and then, off the request's path, and at the
     /// end. It blocks for as long as the file system does. The new file takes the place of the old one whole or not at
@@ -191,7 +196,7 @@ impl CredentialPool {
         if let Some((_, keyed)) = known.read().unwrap_or_else(PoisonError::into_inner).get(&address) {
             return keyed[index].clone();
         }
-        let keyed: Arc<[_]> = self.keyed(plain).map(Arc::new).collect();
+        let keyed: Arc<[_]> = self.keyed(plain).map(|(_, candidate)| Arc::new(candidate)).collect();
         let mut known = known.write().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= Self::SWEEP_AT {
             known.retain(|_, (plain, _)| plain.strong_count() > 0);
@@ -203,9 +208,10 @@ impl CredentialPool {
         keyed[index].clone()
     }
 
-    /// The candidate with each credential.
-    pub(crate) fn keyed(&self, plain: &Candidate) -> impl Iterator<Item = Candidate> {
-        self.0.secrets.iter().map(|secret| plain.clone().with_credential(secret.clone()))
+    /// A candidate with each credential in turn, under the credential's id.
+    pub fn keyed(&self, plain: &Candidate) -> impl Iterator<Item = (&Arc<str>, Candidate)> {
+        let with = |secret: &Secret| plain.clone().with_credential(secret.clone());
+        self.0.ids.iter().zip(self.0.secrets.iter().map(with))
     }
 
     pub(crate) fn rotation<T>(&self, act: impl FnOnce(&mut Rotation) -> T) -> T {

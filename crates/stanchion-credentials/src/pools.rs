@@ -16,8 +16,9 @@ impl CredentialPools {
         let mut pools: Vec<_> = pools.into_iter().collect();
         pools.sort_by(|one, other| one.provider().cmp(other.provider()));
         must(pools.windows(2).all(|two| two[0].provider() != two[1].provider()), "provider", "that of one pool")?;
-        let files: Vec<_> = pools.iter().filter_map(CredentialPool::state_path).collect();
-        let unique = files.iter().enumerate().all(|(index, file)| !files[..index].contains(file));
+        let shares =
+            |(index, pool): (usize, &CredentialPool)| pools[..index].iter().any(|it| it.shares_state_file(pool));
+        let unique = !pools.iter().enumerate().any(shares);
         must(unique, "state_file", "that of one pool")?;
         Ok(Self(pools.into()))
     }
@@ -50,7 +51,7 @@ impl CredentialPools {
     #[must_use]
     pub fn expand(&self, candidates: &Candidates) -> Candidates {
         Candidates::new(candidates.iter().flat_map(|candidate| match self.get(candidate.provider()) {
-            Some(pool) => pool.keyed(candidate).collect(),
+            Some(pool) => pool.keyed(candidate).map(|(_, candidate)| candidate).collect(),
             None => vec![(**candidate).clone()],
         }))
     }

@@ -7,7 +7,7 @@ use std::{
     fmt,
     fs::File,
     io::{self, ErrorKind, Read, Write},
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
     sync::{Arc, Mutex},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -30,7 +30,8 @@ pub enum Restored {
     /// The state of so many credentials was taken over. Others are new to the file, or what it says of them could not be
     /// read.
     Credentials(usize),
-    /// The file could not be used. The pool starts afresh, and replaces the file once it has something to write.
+    /// The file could not be used. The pool starts afresh. It leaves the file alone, which may be somebody else's, and writes
+    /// its own once that is gone.
     Ignored(StateError),
 }
 
@@ -126,21 +127,32 @@ pub(crate) struct StateFile {
     path: PathBuf,
     /// The version of the state that was written last. Held while a file is written, so that there is one writer.
     saved: Mutex<Option<u64>>,
+    /// Whether what stands there is to be left alone.
+    is_foreign: bool,
 }
 
 impl StateFile {
     pub(crate) fn new(path: PathBuf) -> Self {
         // A pool that nothing has happened to has nothing to write.
-        Self { path, saved: Mutex::new(Some(0)) }
+        Self { path, saved: Mutex::new(Some(0)), is_foreign: false }
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
+    /// Whether both are one file, by whatever path.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        place(&self.path) == place(&other.path)
+    }
+
     /// Writes what `content` gives, which is told what was written last.
     pub(crate) fn save(&self, content: impl FnOnce(Option<u64>) -> Option<(u64, Vec<u8>)>) -> Result<bool, StateError> {
         let mut saved = lock(&self.saved);
+        // A path that cannot be looked at is one that cannot be written either, or none of ours.
+        if self.is_foreign && *saved == Some(0) && self.path.try_exists().unwrap_or(true) {
+            return Ok(false);
+        }
         let Some((version, bytes)) = content(*saved) else { return Ok(false) };
         self.replace(&bytes)
             .map_err(|error| StateError { path: self.path.clone(), cause: Cause::Unwritable(error) })?;
@@ -175,6 +187,19 @@ impl StateFile {
         let mut bytes = Vec::new();
         file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(Cause::Unreadable)?;
         if bytes.len() as u64 > MAX_BYTES { Err(Cause::TooLarge) } else { Ok(Some(bytes)) }
+    }
+}
+
+/// Where a file is or will be, without detours: as far as there are folders, and the rest as it is written.
+fn place(path: &Path) -> PathBuf {
+    if let Ok(place) = path.canonicalize() {
+        return place;
+    }
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    match (path.parent(), path.components().next_back()) {
+        (Some(folder), Some(Component::ParentDir)) => place(folder).parent().map(Path::to_owned).unwrap_or_default(),
+        (Some(folder), Some(last)) => place(folder).join(last),
+        _ => path,
     }
 }
 
@@ -220,7 +245,7 @@ pub(crate) fn restore(
     rotation: &mut Rotation,
     provider: &str,
     ids: &[Arc<str>],
-    file: &StateFile,
+    file: &mut StateFile,
     now: Instant,
     wall: SystemTime,
 ) -> Restored {
@@ -228,6 +253,7 @@ pub(crate) fn restore(
         let Some(bytes) = bytes else { return Ok(Restored::Nothing) };
         Ok(Restored::Credentials(take_over(rotation, provider, ids, &bytes, now, wall)?))
     });
+    file.is_foreign = read.is_err();
     read.unwrap_or_else(|cause| Restored::Ignored(StateError { path: file.path.clone(), cause }))
 }
 

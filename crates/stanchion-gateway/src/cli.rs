@@ -33,12 +33,12 @@ pub enum Command {
     },
     /// Ask each candidate of a configuration one small question, and say whether it works.
     ///
-    /// Prints codes and times, never a word of a provider's. Fails if any candidate does.
+    /// Each is asked with each of its provider's keys. Prints codes and times, never a word of a provider's. Fails if any candidate does.
     Probe {
         /// The configuration file (TOML).
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
-        /// Ask only the candidates of this model.
+        /// Ask only the candidates of this model, by whatever name a client may ask for it.
         #[arg(long, value_name = "NAME")]
         model: Option<String>,
         /// How many seconds each may take.

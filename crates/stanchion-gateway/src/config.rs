@@ -344,7 +344,7 @@ impl Config {
         Self::parse_under("the environment", "", &Overrides::of_process(), &|name| std::env::var(name).ok())
     }
 
-    /// Reads and checks a text. `environment` looks variables up.
+    /// Reads and checks a text. `environment` looks variables up. A relative path in it begins in the folder of `file`.
     pub fn parse(file: &str, text: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         Self::parse_under(file, text, &Overrides::default(), environment)
     }
@@ -356,7 +356,8 @@ impl Config {
         overrides: &Overrides,
         environment: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ConfigError> {
-        check::check(text, overrides, environment)
+        let folder = Path::new(file).parent().unwrap_or(Path::new(""));
+        check::check(text, folder, overrides, environment)
             .map_err(|complaints| ConfigError { file: file.to_owned(), complaints })
     }
 }

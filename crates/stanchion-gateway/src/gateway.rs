@@ -33,7 +33,7 @@ pub use self::{
     router::{ModelRouter, RouterFuture},
 };
 use crate::{
-    config::{self, ServerSettings},
+    config::{Config, Model, ServerSettings},
     keys::ClientKeys,
 };
 
@@ -77,7 +77,7 @@ pub struct Gateway {
 
 impl Gateway {
     /// The gateway that a configuration describes. Where another is to follow it, [`Parts`] makes both.
-    pub fn new(config: &config::Config, observer: Option<Arc<dyn Observer>>) -> Self {
+    pub fn new(config: &Config, observer: Option<Arc<dyn Observer>>) -> Self {
         Parts::new().observer(observer).gateway(config)
     }
 
@@ -98,26 +98,56 @@ impl Gateway {
     }
 }
 
-/// Every candidate of the models whose name passes, each with the service that reaches it.
-pub fn candidates(
-    config: &config::Config,
-    passes: impl Fn(&str) -> bool,
-) -> Vec<(String, Arc<Candidate>, ModelService)> {
+/// A candidate to be asked whether it works.
+#[derive(Debug)]
+pub struct Probed {
+    /// What a client asks for.
+    pub name: String,
+    /// With which of its provider's keys, where that has several: the id of the key.
+    pub credential: Option<Arc<str>>,
+    /// Who is asked.
+    pub candidate: Arc<Candidate>,
+    /// What reaches it. It shares nothing with a gateway that serves: no circuit, no queue, no state of keys.
+    pub service: ModelService,
+}
+
+/// Every candidate of a model, by whatever name clients may ask for it, or else of all models; each once with each of its
+/// provider's keys.
+pub fn candidates(config: &Config, model: Option<&str>) -> Vec<Probed> {
+    let names = ModelNames::new(config);
+    let models: Vec<(&str, &str, &Model)> = match model {
+        None => config.models.iter().map(|(name, model)| (name.as_str(), name.as_str(), model)).collect(),
+        Some(asked) => {
+            let named = |found: Found<'_>| match found.route {
+                Route::Model(name) => config.models.get(name),
+                Route::Provider(name) => config.passthrough.get(name),
+            };
+            names.find(asked).and_then(|found| Some((asked, found.asks_for, named(found)?))).into_iter().collect()
+        }
+    };
     let mut parts = Parts::new();
-    parts.take(config);
-    let models = config.models.iter().filter(|(name, _)| passes(name));
-    models
-        .flat_map(|(name, model)| {
-            let service = parts.service(model);
-            let candidates: Vec<_> = model.candidates.iter().cloned().collect();
-            candidates.into_iter().map(move |candidate| {
-                // One that names no model is asked for what a client asks for.
-                let candidate = match candidate.model() {
-                    Some(_) => candidate,
-                    None => Arc::new((*candidate).clone().with_model(name.as_str())),
-                };
-                (name.clone(), candidate, service.clone())
-            })
-        })
-        .collect()
+    // Each key is asked, whatever is known of it, and what is learnt is not kept.
+    parts.take(&Config { credentials: CredentialPools::default(), ..config.clone() });
+    let mut probed = Vec::new();
+    for (name, asks_for, model) in models {
+        let service = parts.service(model);
+        for candidate in model.candidates.iter() {
+            // One that names no model is asked for what a client asks for.
+            let candidate = match candidate.model() {
+                Some(_) => (**candidate).clone(),
+                None => (**candidate).clone().with_model(asks_for),
+            };
+            let with_keys: Vec<_> = match config.credentials.get(candidate.provider()) {
+                Some(pool) => pool.keyed(&candidate).map(|(id, candidate)| (Some(id.clone()), candidate)).collect(),
+                None => vec![(None, candidate)],
+            };
+            probed.extend(with_keys.into_iter().map(|(credential, candidate)| Probed {
+                name: name.to_owned(),
+                credential,
+                candidate: candidate.into(),
+                service: service.clone(),
+            }));
+        }
+    }
+    probed
 }

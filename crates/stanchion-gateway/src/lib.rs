@@ -11,6 +11,7 @@ pub mod environment;
 pub mod gateway;
 pub mod keys;
 pub mod known;
+pub mod probe;
 pub mod reload;
 pub mod serve;
 pub mod server;

@@ -3,11 +3,10 @@
 use std::{io::Write, process::ExitCode, time::Duration};
 
 use clap::Parser;
-use stanchion::probe::Probe;
 use stanchion_gateway::{
     cli::{self, Cli, Command},
     config::{self, Config},
-    demo, fail, gateway, keys, serve,
+    demo, fail, keys, probe, serve,
     tail::{self, Tail},
 };
 use tracing_subscriber::{EnvFilter, fmt::format::FmtSpan};
@@ -37,7 +36,7 @@ fn main() -> ExitCode {
             Err(error) => fail(&error.to_string()),
         },
         Command::Probe { config, model, limit, json } => match Config::load(&config) {
-            Ok(config) => runtime.block_on(probe(&config, model.as_deref(), Duration::from_secs(limit), json)),
+            Ok(config) => runtime.block_on(probe::run(&config, model.as_deref(), Duration::from_secs(limit), json)),
             Err(error) => fail(&error.to_string()),
         },
         Command::Tail(options) => runtime.block_on(watch(options)),
@@ -67,35 +66,6 @@ async fn watch(options: cli::Tail) -> ExitCode {
         },
         _ = tokio::signal::ctrl_c() => ExitCode::SUCCESS,
     }
-}
-
-/// Asks all candidates at once, and tells of them in the order of the file.
-async fn probe(config: &Config, model: Option<&str>, limit: Duration, json: bool) -> ExitCode {
-    let candidates = gateway::candidates(config, |name| model.is_none_or(|model| model == name));
-    if candidates.is_empty() {
-        return fail(&format!("there is no model {:?} in the configuration", model.unwrap_or_default()));
-    }
-    let probe = Probe::new().limit(limit);
-    let asked: Vec<_> = candidates
-        .into_iter()
-        .map(|(name, candidate, service)| {
-            let probe = probe.clone();
-            (name, tokio::spawn(async move { probe.ask(service, candidate).await }))
-        })
-        .collect();
-    let mut all_work = true;
-    for (name, asked) in asked {
-        let Ok(health) = asked.await else { return fail("a probe panicked") };
-        all_work &= health.ok;
-        if json {
-            let health = serde_json::to_value(&health).unwrap_or_default();
-            println!("{}", serde_json::json!({ "model": name, "health": health }));
-        } else {
-            let (code, took) = (health.code.as_str(), health.latency.as_millis());
-            println!("{name}: {}: {code}: {} ({took} ms)", health.candidate, health.message);
-        }
-    }
-    if all_work { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn log_to_stderr() {

@@ -248,25 +248,33 @@ fn the_admin_listener_is_not_opened_to_strangers() {
     assert!(!refused.status.success() && told.contains("admin.key_env"), "{told}");
 }
 
-#[test]
-fn probe_tells_codes_and_no_word_of_a_provider() {
-    // A provider that refuses every key and quotes what it was asked.
+/// A provider that takes one key only, and quotes what it was asked.
+fn provider(good: &'static str) -> std::net::SocketAddr {
     let provider = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = provider.local_addr().unwrap();
     std::thread::spawn(move || {
         for connection in provider.incoming() {
             let mut connection = connection.unwrap();
             let mut asked = [0; 4096];
-            let _ = connection.read(&mut asked);
-            let body = r#"{"error":{"message":"Incorrect API key sk-quoted: Say ok.","code":"invalid_api_key"}}"#;
+            let length = connection.read(&mut asked).unwrap_or_default();
+            let refusal = r#"{"error":{"message":"Incorrect API key sk-quoted: Say ok.","code":"invalid_api_key"}}"#;
+            let answer =
+                r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"ok"},"finish_reason":"stop"}]}"#;
+            let (status, body) =
+                if text(&asked[..length]).contains(good) { ("200 OK", answer) } else { ("401 Unauthorized", refusal) };
             let head = format!(
-                "HTTP/1.1 401 Unauthorized\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+                "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
                 body.len()
             );
             let _ = connection.write_all(format!("{head}{body}").as_bytes());
         }
     });
-    let config = MODEL.replace("http://127.0.0.1:9/v1", &format!("http://{address}/v1"));
+    address
+}
+
+#[test]
+fn probe_tells_codes_and_no_word_of_a_provider() {
+    let config = MODEL.replace("127.0.0.1:9", &provider("sk-good").to_string());
     let config = file(
         "probe",
         &format!(
@@ -332,4 +340,68 @@ fn a_client_that_asks_for_more_than_it_may_is_told_in_its_dialect() {
     let wait = limited.lines().find_map(|line| line.strip_prefix("retry-after: ")).unwrap();
     assert!((15..=20).contains(&wait.trim().parse::<u64>().unwrap()), "{wait}");
     assert!(!limited.contains("x-should-retry"), "{limited}");
+}
+
+#[test]
+fn probe_asks_with_each_key_and_keeps_nothing_of_it() {
+    let keys = "api_keys = [\"sk-bad\", \"sk-good\", \"sk-worse\"]\npassthrough = true\ncredentials.state_file = \"probed.json\"\n[models.m]";
+    let config = MODEL.replace("127.0.0.1:9", &provider("sk-good").to_string()).replace("[models.m]", keys);
+    let config = format!("[server]\ninline_keys = true\n{config}");
+    let path = file("probe-keys", &config);
+    let state = std::path::Path::new(&path).with_file_name("probed.json");
+    let until = 4_000_000_000_000_u64;
+    let row = format!(
+        r#"{{"id":"2","usage_count":7,"rate_limit_count":1,"out":{{"reason":"rate_limited","until":{until}}}}}"#
+    );
+    let kept = format!(r#"{{"version":1,"provider":"p","credentials":[{row}]}}"#);
+    std::fs::write(&state, &kept).unwrap();
+    let all = run(&["probe", "--config", &path]);
+    let told = text(&all.stdout);
+    let codes: Vec<&str> = told.lines().map(|line| line.rsplit_once(": ").unwrap().0).collect();
+    assert_eq!(
+        codes,
+        ["m: p/m with 1: authentication", "m: p/m with 2: ok", "m: p/m with 3: authentication"],
+        "{told}"
+    );
+    assert_eq!(all.status.code(), Some(1));
+    assert_eq!(std::fs::read_to_string(&state).unwrap(), kept, "it is that of the gateway which serves");
+    std::fs::remove_file(&state).unwrap();
+
+    let any = run(&["probe", "--config", &path, "--model", "p/whatever", "--json"]);
+    let lines: Vec<serde_json::Value> =
+        text(&any.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 3);
+    assert_eq!((&lines[1]["model"], &lines[1]["credential_id"]), (&"p/whatever".into(), &"2".into()));
+    assert_eq!((&lines[1]["health"]["candidate"], &lines[1]["health"]["ok"]), (&"p/whatever".into(), &true.into()));
+    assert!(!state.exists());
+
+    // Without models there is nothing to ask for by itself.
+    let passthrough = config.split("[models.m]").next().unwrap();
+    let none = run(&["probe", "--config", &file("probe-any", passthrough)]);
+    assert!(text(&none.stderr).contains("say which with --model PROVIDER/MODEL"), "{}", text(&none.stderr));
+}
+
+#[test]
+fn a_file_that_is_no_state_file_is_told_and_left_alone() {
+    let state = file("a-key", "sk-mistaken");
+    let keys = format!("api_keys = [\"sk-1\", \"sk-2\"]\ncredentials.state_file = {state:?}\n[models.m]");
+    let server = "[server]\nlisten = \"127.0.0.1:0\"\ninline_keys = true\n";
+    let config = format!("{server}{}", MODEL.replace("[models.m]", &keys));
+    let path = file("state", &config);
+    let expected = format!("the state file {state} is no state file of this version");
+    let checked = run(&["check", "--config", &path]);
+    assert!(checked.status.success() && text(&checked.stderr).contains(&expected), "{}", text(&checked.stderr));
+
+    let mut child = stanchion().args(["serve", "--config", &path]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut log = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    log.read_line(&mut line).unwrap();
+    assert!(line.contains("WARN") && line.contains(&expected) && !line.contains("sk-"), "{line}");
+    let mut serving = Serving { address: told_address(&mut log), child, log };
+    serving.post("/v1/chat/completions", "", r#"{"model":"m","messages":[]}"#);
+    assert!(Command::new("kill").arg(serving.child.id().to_string()).status().unwrap().success());
+    let mut rest = String::new();
+    serving.log.read_to_string(&mut rest).unwrap();
+    assert!(rest.contains("ended"), "{rest}");
+    assert_eq!(std::fs::read_to_string(&state).unwrap(), "sk-mistaken");
 }

@@ -455,9 +455,9 @@ impl<S, B> Run<S, B> {
     /// Whether an attempt may be followed by one without an output limit: where the candidate allows it, and where there
     /// is one, as far as anybody knows.
     fn could_repair(&self) -> bool {
-        // Anthropic's requests have to have a limit.
+        // Anthropic's requests have to have a limit, and nothing is known of such refusals of the others.
         let allowed =
-            |candidate: &Candidate| candidate.repairs_opaque_rejections() && candidate.family() != Family::Anthropic;
+            |candidate: &Candidate| candidate.repairs_opaque_rejections() && candidate.family() == Family::OpenAi;
         let has_limit = |candidate: &Candidate| candidate.max_output_tokens().is_some();
         let limits_output = |request: &Request<B>| {
             request.extensions().get::<Call>().is_none_or(|call| call.limits_output != Some(false))

@@ -93,7 +93,7 @@ async fn the_turn_goes_on_where_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_that_cannot_be_used_is_reported_and_replaced() {
+async fn a_file_that_cannot_be_used_is_reported_and_left_alone() {
     let folder = Folder::new();
     let foreign = r#"{"version":1,"provider":"other","credentials":[]}"#;
     let newer = r#"{"version":2,"provider":"primary","credentials":[]}"#;
@@ -113,9 +113,27 @@ async fn a_file_that_cannot_be_used_is_reported_and_replaced() {
         assert_eq!(error.path(), folder.file());
         assert_eq!(stage.serve().await, 'a');
         assert!(stage.pools.save().is_empty());
-        let again = pools(kept(&folder.file(), ["a", "b", "c", "d"]));
-        assert!(matches!(restored(&again), Restored::Credentials(4)));
+        drop(stage);
+        assert_eq!(fs::read_to_string(folder.file()).unwrap(), content, "it may be somebody else's");
+
+        // Once it is gone the pool has the place, and keeps it.
+        let mut stage = Stage::new(kept(&folder.file(), ["a", "b", "c", "d"]));
+        fs::remove_file(folder.file()).unwrap();
+        for served in ['a', 'b'] {
+            assert_eq!(stage.serve().await, served);
+            assert!(stage.pools.get("primary").unwrap().save().unwrap());
+        }
+        let again = Stage::new(kept(&folder.file(), ["a", "b", "c", "d"]));
+        assert!(matches!(restored(&again.pools), Restored::Credentials(4)));
+        assert_eq!(again.usage(), [1, 1, 0, 0]);
     }
+    // What is no file is no place for one.
+    fs::remove_file(folder.file()).unwrap();
+    fs::create_dir(folder.file()).unwrap();
+    let mut stage = Stage::new(kept(&folder.file(), ["a", "b", "c", "d"]));
+    assert!(matches!(restored(&stage.pools), Restored::Ignored(_)));
+    stage.serve().await;
+    assert!(stage.pools.save().is_empty() && folder.file().is_dir());
 }
 
 #[tokio::test(start_paused = true)]

@@ -47,9 +47,21 @@ fn a_provider_has_one_pool_and_a_pool_its_own_file() {
     let pool = |provider: &str| CredentialPool::builder(provider).credential("a", Secret::new("k"));
     let twice = [pool("p").build().unwrap(), pool("p").build().unwrap()];
     assert_eq!(CredentialPools::new(twice).unwrap_err().setting(), "provider");
-    let file = std::env::temp_dir().join("stanchion-credentials-never-written.json");
-    let shared = [pool("p"), pool("q")].map(|pool| pool.state_file(&file).build().unwrap());
-    assert_eq!(CredentialPools::new(shared).unwrap_err().setting(), "state_file");
+    // The same file by other paths, with folders that are there and such that are not.
+    let folder = std::env::temp_dir();
+    let name = folder.file_name().unwrap();
+    for (one, other) in [
+        (folder.join("never-written.json"), folder.join("never-written.json")),
+        (folder.join("never-written.json"), folder.join(".").join("none").join("..").join("never-written.json")),
+        (folder.join("never-written.json"), folder.join("..").join(name).join("never-written.json")),
+        ("never-written.json".into(), std::env::current_dir().unwrap().join("never-written.json")),
+    ] {
+        let shared =
+            [(pool("p"), &one), (pool("q"), &other)].map(|(pool, file)| pool.state_file(file).build().unwrap());
+        assert_eq!(CredentialPools::new(shared).unwrap_err().setting(), "state_file", "{one:?} {other:?}");
+    }
+    let own = [(pool("p"), "p.json"), (pool("q"), "q.json")].map(|(pool, file)| pool.state_file(file).build().unwrap());
+    assert!(CredentialPools::new(own).is_ok());
     let pools = CredentialPools::new([pool("q").build().unwrap(), pool("p").build().unwrap()]).unwrap();
     assert_eq!(pools.iter().map(|pool| &**pool.provider()).collect::<Vec<_>>(), ["p", "q"]);
     assert!(pools.get("q").is_some() && pools.get("r").is_none());

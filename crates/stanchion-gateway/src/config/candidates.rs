@@ -65,7 +65,7 @@ fn no_room(provider: &file::Provider) -> Option<&'static str> {
         Family::Gemini if matches!(last, Some("v1" | "v1beta" | "v1alpha" | "google")) => {
             Some("the version is given twice: keep this one or that of base_url")
         }
-        Family::OpenAi if url.query_pairs().any(|(key, _)| key == "api-version") => {
+        Family::OpenAi if url.query_pairs().any(|(key, _)| key.eq_ignore_ascii_case("api-version")) => {
             Some("the version is given twice: keep this one or that of base_url")
         }
         _ => None,

@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
     ops::Range,
+    path::Path,
 };
 
 use http::{HeaderName, HeaderValue};
@@ -28,6 +29,7 @@ use super::{
 
 pub(super) fn check<'a>(
     text: &'a str,
+    folder: &Path,
     overrides: &'a Overrides,
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Config, Vec<Complaint>> {
@@ -59,7 +61,7 @@ pub(super) fn check<'a>(
             return Err(in_order(complaints));
         }
     };
-    let sources = Sources::new(text, overrides);
+    let sources = Sources::new(folder, text, overrides);
     let mut checker = Checker::new(&places, environment, sources);
     checker.unread = unread;
     checker.inline_keys = file.server.inline_keys == Some(true);
@@ -79,7 +81,7 @@ pub(super) fn check<'a>(
 pub(super) fn meaning(text: &str) -> Vec<Complaint> {
     let places = Places::new(text);
     let file: file::File = toml::from_str(text).expect("of the right types");
-    let mut checker = Checker::new(&places, &|_| None, Sources::new(text, &Overrides::default()));
+    let mut checker = Checker::new(&places, &|_| None, Sources::new(Path::new(""), text, &Overrides::default()));
     checker.config(&file);
     checker.complaints
 }
@@ -388,8 +390,8 @@ impl Checker<'_> {
             }
         }
         if let Some(repair) = provider.repair_opaque_400.as_ref().filter(|repair| *repair.get_ref()) {
-            if provider.dialect == Family::Anthropic {
-                self.complain(repair.span(), "requests in this dialect must have max_tokens: nothing can be taken out");
+            if provider.dialect != Family::OpenAi {
+                self.complain(repair.span(), "only requests in the dialect openai have a limit that can be taken out");
             }
             candidate = candidate.with_repair_of_opaque_rejections(true);
         }
@@ -416,7 +418,12 @@ impl Checker<'_> {
             candidate = candidate.with_temperature(*temperature.get_ref());
         }
         match &own.tier {
-            Some(tier) => candidate.with_tier(tier.as_str()),
+            Some(tier) => {
+                if matches!(candidate.family(), Family::Gemini | Family::Ollama) {
+                    self.complain(tier.span(), "requests in this dialect name no tier: leave it out");
+                }
+                candidate.with_tier(tier.get_ref().as_str())
+            }
             None => candidate,
         }
     }
@@ -452,7 +459,7 @@ impl Checker<'_> {
         let path = path?;
         match self.sources.read(path.get_ref()) {
             Ok(text) if !text.trim().is_empty() => {
-                if is_open_to_others(path.get_ref()) {
+                if is_open_to_others(&self.sources.path(path.get_ref())) {
                     self.warn(path.span(), "every user of this machine can read the file: chmod 600 it");
                 }
                 Some(Secret::new(text.trim()))
@@ -480,19 +487,19 @@ impl Checker<'_> {
     }
 
     /// Tells of what is allowed and should not be.
-    fn warn(&mut self, span: Range<usize>, reason: &str) {
+    pub(super) fn warn(&mut self, span: Range<usize>, reason: impl Into<String>) {
         self.warnings.push(self.places.complaint(&span, reason));
     }
 }
 
 /// Whether users who are neither the owner nor of the group can read a file.
 #[cfg(unix)]
-fn is_open_to_others(path: &str) -> bool {
+fn is_open_to_others(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     std::fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o004 != 0)
 }
 
 #[cfg(not(unix))]
-fn is_open_to_others(_: &str) -> bool {
+fn is_open_to_others(_: &Path) -> bool {
     false
 }

@@ -7,7 +7,7 @@ use stanchion::{
     admission::{Adaptive, AdmissionPolicy, AdmissionScheduler, ClassLimits, InvalidAdmission},
     cache_break::CacheBreakPolicy,
     core::Secret,
-    credentials::{CredentialPool, CredentialPools},
+    credentials::{CredentialPool, CredentialPools, Restored},
     usage::Catalogue,
 };
 
@@ -149,12 +149,22 @@ impl Checker<'_> {
 
     /// The keys of the providers that have several.
     pub(super) fn credential_pools(&mut self, file: &file::File) -> CredentialPools {
-        let pools: Vec<CredentialPool> = file
-            .providers
-            .iter()
-            .filter_map(|(name, provider)| self.credential_pool(name, provider.get_ref()))
-            .collect();
-        CredentialPools::new(pools).unwrap_or_default()
+        let mut pools: Vec<CredentialPool> = Vec::new();
+        for (name, provider) in &file.providers {
+            let Some(pool) = self.credential_pool(name, provider.get_ref()) else { continue };
+            let other = pools.iter().find(|other| other.shares_state_file(&pool));
+            let state_file = provider.get_ref().credentials.as_ref().and_then(|it| it.get_ref().state_file.as_ref());
+            if let (Some(other), Some(path)) = (other, state_file) {
+                self.complain(
+                    path.span(),
+                    format!("is that of the provider {:?} too: each needs its own", other.provider()),
+                );
+                continue;
+            }
+            pools.push(pool);
+        }
+        // What two pools must not have in common is told above.
+        CredentialPools::new(pools).expect("of one provider each, with a file of its own")
     }
 
     fn credential_pool(&mut self, name: &str, provider: &file::Provider) -> Option<CredentialPool> {
@@ -211,10 +221,19 @@ impl Checker<'_> {
             pool = pool.exhausted_for(time.get_ref().0);
         }
         if let Some(path) = settings.and_then(|settings| settings.state_file.as_ref()) {
-            pool = pool.state_file(path);
+            pool = pool.state_file(self.sources.path(path.get_ref()));
         }
         match pool.build() {
-            Ok(pool) => Some(pool),
+            Ok(pool) => {
+                let state_file = settings.and_then(|settings| settings.state_file.as_ref());
+                if let (Some(path), Restored::Ignored(error)) = (state_file, pool.restored()) {
+                    self.warn(
+                        path.span(),
+                        format!("{error}: it is left alone, and what is known of the keys is not kept"),
+                    );
+                }
+                Some(pool)
+            }
             Err(error) => {
                 let span = match error.setting() {
                     "cooldown" => settings.and_then(|settings| settings.cooldown.as_ref()).map(Spanned::span),

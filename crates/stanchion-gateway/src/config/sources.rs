@@ -1,6 +1,9 @@
 //! What a configuration is read from: so that changes are seen, and one configuration is told from another.
 
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use sha2::{Digest, Sha256};
 
@@ -9,12 +12,14 @@ use super::Overrides;
 #[derive(Debug)]
 pub(super) struct Sources {
     digest: Sha256,
+    /// Where the configuration itself is.
+    folder: PathBuf,
     pub(super) files: Vec<PathBuf>,
 }
 
 impl Sources {
-    pub(super) fn new(text: &str, overrides: &Overrides) -> Self {
-        let mut sources = Self { digest: Sha256::new(), files: Vec::new() };
+    pub(super) fn new(folder: &Path, text: &str, overrides: &Overrides) -> Self {
+        let mut sources = Self { digest: Sha256::new(), folder: folder.to_owned(), files: Vec::new() };
         sources.add(text);
         for (name, value) in overrides.iter() {
             sources.add(name);
@@ -29,9 +34,14 @@ impl Sources {
         self.digest.update(part);
     }
 
+    /// What a path in the configuration means: one that is relative begins where the configuration is.
+    pub(super) fn path(&self, path: &str) -> PathBuf {
+        self.folder.join(path)
+    }
+
     /// Reads a file that the configuration names.
     pub(super) fn read(&mut self, path: &str) -> io::Result<String> {
-        let path = PathBuf::from(path);
+        let path = self.path(path);
         let read = std::fs::read_to_string(&path);
         if !self.files.contains(&path) {
             self.add(read.as_deref().unwrap_or_default());

@@ -4,7 +4,8 @@ mod names;
 use std::time::Duration;
 
 use stanchion::{
-    core::{CommitPolicy, FallbackOn, Family, HintSource, RequestClass},
+    core::{CommitPolicy, FallbackOn, Family, HintSource, RequestClass, Secret},
+    credentials::CredentialPool,
     retry::{CapStage, Combine, OverCap, Preset, Scope},
     stream::CommitWindow,
 };
@@ -436,7 +437,7 @@ fn a_heartbeat_and_a_repair_are_switched_on() {
         parse(text).unwrap().models["m"].candidates.select(0).unwrap().candidate.repairs_opaque_rejections()
     };
     assert!(!repairs(&with("")));
-    assert!(repairs(&with("").replace("[providers.p]\n", "[providers.p]\nrepair_opaque_400 = true\n")));
+    assert!(repairs(&with("").replace("dialect = \"ollama\"", "dialect = \"openai\"\nrepair_opaque_400 = true")));
 }
 
 #[test]
@@ -524,6 +525,7 @@ fn a_candidate_may_have_settings_of_its_own() {
         "candidates = [{ provider = \"p\", model = \"x\", context_window = 8000, max_output_tokens = 100, temperature = 0.5, tier = \"flex\", headers = { x-tenant = \"b\" } }]",
     );
     let text = text.replace("[providers.p]\n", "[providers.p]\nheaders = { x-tenant = \"a\", x-other = \"c\" }\n");
+    let text = text.replace("\"ollama\"", "\"openai\"");
     let model = parse(&text).unwrap().models.remove("m").unwrap();
     let candidate = model.candidates.select(0).unwrap().candidate;
     assert_eq!((candidate.context_window(), candidate.max_output_tokens()), (Some(8000), Some(100)));
@@ -561,9 +563,11 @@ fn a_models_own_preset_leaves_the_defaults_out() {
 
 #[test]
 fn what_cannot_be_repaired_is_told() {
-    let text = with("").replace("dialect = \"ollama\"", "dialect = \"anthropic\"\nrepair_opaque_400 = true");
-    let error = parse(&text).map(drop).unwrap_err().to_string();
-    assert!(error.contains("providers.p.repair_opaque_400: requests in this dialect must have max_tokens"), "{error}");
+    for dialect in ["anthropic", "gemini", "ollama"] {
+        let own = format!("dialect = \"{dialect}\"\nrepair_opaque_400 = true");
+        let error = parse(&with("").replace("dialect = \"ollama\"", &own)).map(drop).unwrap_err().to_string();
+        assert!(error.contains("providers.p.repair_opaque_400: only requests in the dialect openai"), "{error}");
+    }
     assert!(!parse(&with("[server]\nidentity_headers = false")).unwrap().identity_headers);
 }
 
@@ -700,13 +704,57 @@ fn a_provider_may_have_several_keys() {
         ("api_keys_env = [\"NO_SUCH_KEY\"]", "the environment variable NO_SUCH_KEY is not set"),
         ("api_keys_env = [\"PRIMARY_KEY\"]\napi_key = \"sk\"", "the key is given twice"),
         ("credentials = { cooldown = \"30s\" }", "there is nothing to choose from: set api_keys_env"),
-        ("api_keys_env = []", "models"),
+        ("api_keys_env = []", "providers.p.api_keys_env: `credential` must be given between 1 and 256 times"),
     ] {
-        match parse(&provider(lines)) {
-            Err(error) => assert!(error.to_string().contains(complaint) || lines.ends_with("[]"), "{error}"),
-            Ok(_) => panic!("{lines} passes"),
-        }
+        let error = parse(&provider(lines)).map(drop).expect_err(lines).to_string();
+        assert!(error.contains(complaint), "{lines}\n  told:   {error}\n  wanted: {complaint}");
     }
+}
+
+#[test]
+fn keys_of_two_providers_are_not_kept_in_one_file() {
+    let text = |one: &str, other: &str| {
+        let provider = |name: &str, file: &str| {
+            format!(
+                "[providers.{name}]\ndialect = \"openai\"\nbase_url = \"http://h/v1\"\napi_keys = [\"sk-{name}\"]\n\
+                 credentials.state_file = \"{file}\"\n"
+            )
+        };
+        format!("{}{}[models.m]\ncandidates = [{{ provider = \"b\" }}]\n", provider("a", one), provider("b", other))
+    };
+    let config = parse(&text("a.json", "b.json")).unwrap();
+    assert_eq!(config.credentials.iter().count(), 2);
+    for other in ["state.json", "./state.json", "nowhere/../state.json"] {
+        let error = parse(&text("state.json", other)).map(drop).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "stanchion.toml:10: providers.b.credentials.state_file: is that of the provider \"a\" too: each needs its own"
+        );
+    }
+}
+
+#[test]
+fn a_relative_path_begins_where_the_file_is() {
+    let folder = std::env::temp_dir().join(format!("stanchion-config-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join("keys")).unwrap();
+    std::fs::write(folder.join("keys").join("p"), "sk-file").unwrap();
+    let file = folder.join("stanchion.toml");
+    let parse = |text: &str| {
+        Config::parse(&file.display().to_string(), &format!("server.inline_keys = true\n{text}"), &|_| None)
+    };
+    let text = with("").replace("[providers.p]", "[providers.p]\napi_key_file = \"keys/p\"");
+    let config = parse(&text).unwrap();
+    let key = config.models["m"].candidates.select(0).unwrap().candidate.credential().unwrap().expose().to_owned();
+    assert_eq!((key.as_str(), &config.files[..]), ("sk-file", &[folder.join("keys/p")][..]));
+    // Another path to the same file, from there and from where the tests run.
+    let state = "\ncredentials.state_file = \"keys/../s.json\"\napi_keys = [\"sk\"]";
+    let pools = parse(&with("").replace("[providers.p]", &format!("[providers.p]{state}"))).unwrap().credentials;
+    let at = |path: PathBuf| {
+        CredentialPool::builder("q").credential("a", Secret::new("k")).state_file(path).build().unwrap()
+    };
+    assert!(pools.get("p").unwrap().shares_state_file(&at(folder.join("s.json"))));
+    assert!(!pools.get("p").unwrap().shares_state_file(&at("s.json".into())));
+    std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]

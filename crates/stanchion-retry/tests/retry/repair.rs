@@ -124,9 +124,15 @@ async fn it_costs_none_of_the_attempts_that_are_shared() {
 
 #[tokio::test(start_paused = true)]
 async fn a_limit_of_the_candidates_own_can_be_taken_out_and_one_that_must_be_there_cannot() {
-    let plain = || Candidate::new("a", Family::OpenAi, "http://x").with_repair_of_opaque_rejections(true);
-    let anthropic = Candidate::new("a", Family::Anthropic, "http://x").with_repair_of_opaque_rejections(true);
-    for (candidate, attempts) in [(plain(), 1), (plain().with_max_output_tokens(9), 2), (anthropic, 1)] {
+    let of = |family| Candidate::new("a", family, "http://x").with_repair_of_opaque_rejections(true);
+    for (candidate, attempts) in [
+        (of(Family::OpenAi), 1),
+        (of(Family::OpenAi).with_max_output_tokens(9), 2),
+        (of(Family::Anthropic).with_max_output_tokens(9), 1),
+        // The same request would be sent again.
+        (of(Family::Gemini).with_max_output_tokens(9), 1),
+        (of(Family::Ollama).with_max_output_tokens(9), 1),
+    ] {
         let mut request = request_for(Events::new().context(), Selected::only(candidate));
         request.extensions_mut().insert(Call::new(Dialect::OpenAiChat, true).with_output_limit(false));
         let replies = (0..attempts).map(|_| Err(refusal(400, "")));

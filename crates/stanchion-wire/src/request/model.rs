@@ -1,34 +1,31 @@
-use std::ops::Range;
-
 use bytes::Bytes;
 
 use super::members::{Members, decode};
 
 /// Puts another model name into a request's body.
 ///
-/// Only the value of the first top-level key `model` changes, wherever it stands and however the key is escaped; every
-/// other byte stays as it is. Where there is nothing to change (the same name, no such key, a value that is no string,
-/// a body that is no JSON object), the result shares the body's memory.
+/// Only the value of the top-level key `model` changes, wherever it stands, however often and however the key is escaped;
+/// every other byte stays as it is. Where there is nothing to change (the same name, no such key, a value that is no
+/// string, a body that is no JSON object), the result shares the body's memory.
 #[must_use]
 pub fn replace_model(body: &Bytes, model: &str) -> Bytes {
-    let Some(value) = model_value(body) else {
-        return body.clone();
-    };
-    match decode(&body[value.clone()]) {
-        Some(current) if current != model => {}
-        _ => return body.clone(),
-    }
+    let mut replaced = Vec::new();
+    let mut copied = 0;
     let name = serde_json::Value::from(model).to_string();
-    let mut replaced = Vec::with_capacity(body.len() - value.len() + name.len());
-    replaced.extend_from_slice(&body[..value.start]);
-    replaced.extend_from_slice(name.as_bytes());
-    replaced.extend_from_slice(&body[value.end..]);
+    for member in Members::of(body).filter(|member| member.is_called(body, "model")) {
+        let value = member.value;
+        if decode(&body[value.clone()]).is_none_or(|current| current == model) {
+            continue;
+        }
+        replaced.extend_from_slice(&body[copied..value.start]);
+        replaced.extend_from_slice(name.as_bytes());
+        copied = value.end;
+    }
+    if copied == 0 {
+        return body.clone();
+    }
+    replaced.extend_from_slice(&body[copied..]);
     replaced.into()
-}
-
-/// Where the value of the first top-level key `model` stands.
-fn model_value(body: &[u8]) -> Option<Range<usize>> {
-    Members::of(body).find(|member| member.is_called(body, "model")).map(|member| member.value)
 }
 
 #[cfg(test)]
@@ -57,6 +54,11 @@ mod tests {
             r#"{"a":{},"b":[],"c":null,"mod\u0065l":"b"}"#
         );
         assert_eq!(replaced(r#"{"model":"a"}"#, "quote \" and \\ é"), r#"{"model":"quote \" and \\ é"}"#);
+        // A server that takes the last of two gets no other model than one that takes the first.
+        assert_eq!(
+            replaced(r#"{"model":"b","model":"dear", "model" :null,"model":"a"}"#, "b"),
+            r#"{"model":"b","model":"b", "model" :null,"model":"b"}"#
+        );
         assert_eq!(replaced(r#"{"xmodel":"a","model ":"a"}"#, "b"), r#"{"xmodel":"a","model ":"a"}"#);
     }
 

@@ -1,4 +1,4 @@
-use std::{error::Error, fmt};
+use std::{borrow::Cow, error::Error, fmt};
 
 use bytes::Bytes;
 use http::Uri;
@@ -59,8 +59,8 @@ impl Error for BadTarget {}
 /// | Ollama | `http://localhost:11434` | `/api/chat`, `/api/generate` |
 ///
 /// Trailing slashes of the base URL do not count. An API version of a candidate that speaks OpenAI's comes first in the
-/// query, as `api-version` (Azure). Then comes the base URL's own query, and then the client's; of equal keys the first
-/// counts, and of the client's credentials (`key`, `api_key`, `access_token` and their like) are left out.
+/// query, as `api-version` (Azure). Then comes the base URL's own query, and then the client's; of equal keys, however
+/// escaped, the first counts (of `api-version` in any case), and of the client's credentials (`key`, `api_key`, `access_token` and their like) are left out.
 pub fn target(call: &Call, client: &Uri, candidate: &Candidate) -> Result<Uri, BadTarget> {
     let base_url = candidate.base_url();
     let base = base_url.trim();
@@ -115,14 +115,24 @@ fn base_path(base: &str) -> Result<&str, BadTarget> {
 }
 
 fn push_query(uri: &mut String, version: &str, own: &str, client: &str) {
-    let own = || pairs(version).chain(pairs(own).filter(|pair| version.is_empty() || key(pair) != API_VERSION));
-    let kept = pairs(client).filter(|pair| !is_credential(key(pair)) && !own().any(|other| key(other) == key(pair)));
+    let own = || pairs(version).chain(pairs(own).filter(|pair| version.is_empty() || !are_alike(pair, version)));
+    let kept = pairs(client).filter(|pair| !is_credential(key(pair)) && !own().any(|other| are_alike(other, pair)));
     let mut separator = '?';
     for pair in own().chain(kept) {
         uri.push(separator);
         uri.push_str(pair);
         separator = '&';
     }
+}
+
+/// Whether two pairs have the same key, however it is escaped. Azure's versions have one, whatever its case.
+fn are_alike(one: &str, other: &str) -> bool {
+    let (one, other) = (decoded(key(one)), decoded(key(other)));
+    one == other || [&one, &other].into_iter().all(|key| key.eq_ignore_ascii_case(API_VERSION))
+}
+
+fn decoded(key: &str) -> Cow<'_, str> {
+    percent_decode_str(key).decode_utf8_lossy()
 }
 
 fn key(pair: &str) -> &str {
@@ -134,7 +144,7 @@ fn pairs(query: &str) -> impl Iterator<Item = &str> {
 }
 
 fn is_credential(key: &str) -> bool {
-    let key = percent_decode_str(key).decode_utf8_lossy();
+    let key = decoded(key);
     CREDENTIALS.iter().any(|credential| credential.eq_ignore_ascii_case(&key))
 }
 
@@ -232,6 +242,13 @@ mod tests {
                 "https://azure/dep?api-version=old&y=2",
                 "2026&z",
                 "https://azure/dep/chat/completions?api-version=2026%26z&y=2&x=1",
+            ),
+            (
+                OpenAiChat,
+                "/?api%2Dversion=theirs&API-Version=theirs&y%32=1&y=1",
+                "https://azure/dep?Api-Version=old&y2=2",
+                "2026",
+                "https://azure/dep/chat/completions?api-version=2026&y2=2&y=1",
             ),
             (GeminiGenerateContent, "/", "http://h", "v1", "http://h/v1/models/m:streamGenerateContent"),
             (GeminiGenerateContent, "/", "http://h/v1alpha", "v1", "http://h/v1alpha/models/m:streamGenerateContent"),

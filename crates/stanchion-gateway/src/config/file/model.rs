@@ -80,8 +80,8 @@ pub(in super::super) struct Candidate {
     /// likewise
     #[schemars(range(min = 0.0, max = 2.0))]
     pub(in super::super) temperature: Option<Spanned<f64>>,
-    /// likewise (`service_tier`)
-    pub(in super::super) tier: Option<String>,
+    /// likewise (`service_tier`). Not for `gemini` and `ollama`
+    pub(in super::super) tier: Option<Spanned<String>>,
     /// set on this candidate's requests, over its provider's
     #[serde(default)]
     pub(in super::super) headers: BTreeMap<String, Spanned<String>>,

@@ -45,8 +45,7 @@ pub(in super::super) struct Provider {
     #[schemars(extend("default" = false))]
     pub(in super::super) passthrough: Option<Spanned<bool>>,
     /// a 400 or 422 with an empty body is answered by sending the request once more without `max_tokens`, `max_completion_tokens` and
-    /// `max_output_tokens`. Leave it off where an empty 400 means that the prompt is too long (Cerebras). Not for `anthropic`, where a
-    /// limit has to be there
+    /// `max_output_tokens`. Leave it off where an empty 400 means that the prompt is too long (Cerebras). For `openai` only
     #[schemars(extend("default" = false))]
     pub(in super::super) repair_opaque_400: Option<Spanned<bool>>,
     /// What requests to each of its models queue for.
@@ -63,11 +62,11 @@ pub(in super::super) struct ProviderCredentials {
     #[schemars(with = "Option<Words<CredentialStrategy>>", extend("default" = "round_robin"))]
     pub(in super::super) strategy: Option<CredentialStrategy>,
     /// how long a limited key rests where the provider does not say
-    #[schemars(extend("default" = "60s", "x-range" = "1 s to 1 h"))]
+    #[schemars(extend("default" = "60s", "x-range" = "1 s to 24 h"))]
     pub(in super::super) cooldown: Option<Spanned<Span>>,
     /// how long a key rests whose account is out of quota
     #[schemars(extend("default" = "1h", "x-range" = "1 s to 30 days"))]
     pub(in super::super) exhausted_for: Option<Spanned<Span>>,
-    /// where what is known of the keys outlives a restart; the keys themselves are never written
-    pub(in super::super) state_file: Option<String>,
+    /// where what is known of the keys outlives a restart; the keys themselves are never written. A file of this provider's alone
+    pub(in super::super) state_file: Option<Spanned<String>>,
 }

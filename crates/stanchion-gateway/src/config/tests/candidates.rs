@@ -62,6 +62,18 @@ fn a_candidate_has_of_the_first_what_it_does_not_set() {
 }
 
 #[test]
+fn a_tier_that_no_request_can_name_is_told() {
+    for dialect in ["gemini", "ollama"] {
+        let candidate = "{ provider = \"r\", tier = \"flex\" }";
+        let text = format!(
+            "[providers.r]\ndialect = \"{dialect}\"\nbase_url = \"http://h\"\n[models.m]\ncandidates = [{candidate}]\n"
+        );
+        let error = parse(&text).map(drop).unwrap_err().to_string();
+        assert!(error.contains(":5: models.m.candidates[0].tier: requests in this dialect name no tier"), "{error}");
+    }
+}
+
+#[test]
 fn a_version_that_has_no_place_is_told() {
     for (provider, complaint) in [
         (

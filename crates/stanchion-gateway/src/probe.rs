@@ -1,0 +1,44 @@
+//! What `stanchion probe` does.
+
+use std::{process::ExitCode, time::Duration};
+
+use stanchion::probe::Probe;
+
+use crate::{config::Config, fail, gateway};
+
+/// Asks all candidates at once, each with each of its provider's keys, and tells of them in the order of the file.
+pub async fn run(config: &Config, model: Option<&str>, limit: Duration, json: bool) -> ExitCode {
+    let probed = gateway::candidates(config, model);
+    if probed.is_empty() {
+        return fail(&match model {
+            Some(model) => format!("there is no model {model:?} in the configuration"),
+            None => "the configuration names no model: say which with --model PROVIDER/MODEL".to_owned(),
+        });
+    }
+    let probe = Probe::new().limit(limit);
+    let asked: Vec<_> = probed
+        .into_iter()
+        .map(|gateway::Probed { name, credential, candidate, service }| {
+            let probe = probe.clone();
+            (name, credential, tokio::spawn(async move { probe.ask(service, candidate).await }))
+        })
+        .collect();
+    let mut all_work = true;
+    for (name, credential, asked) in asked {
+        let Ok(health) = asked.await else { return fail("a probe panicked") };
+        all_work &= health.ok;
+        if json {
+            let health = serde_json::to_value(&health).unwrap_or_default();
+            let mut line = serde_json::json!({ "model": name, "health": health });
+            if let Some(id) = credential {
+                line["credential_id"] = serde_json::Value::from(&*id);
+            }
+            println!("{line}");
+        } else {
+            let key = credential.map(|id| format!(" with {id}")).unwrap_or_default();
+            let (code, took) = (health.code.as_str(), health.latency.as_millis());
+            println!("{name}: {}{key}: {code}: {} ({took} ms)", health.candidate, health.message);
+        }
+    }
+    if all_work { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
