@@ -13,7 +13,7 @@ use std::{
 
 use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::Full;
+use http_body_util::{Empty, Full};
 use stanchion_admission::{AdmissionLayer, AdmissionPolicy, AdmissionScheduler, AdmissionTicket};
 use stanchion_core::{Candidate, Context as About, Failure, Family, RequestClass, Selected};
 use tokio::{sync::Semaphore, time::Instant};
@@ -139,9 +139,9 @@ fn grants_a_second(waiting: usize, owners: usize, grants: usize) -> f64 {
 fn served<S, L, R>(rounds: usize, layered: L) -> f64
 where
     L: Fn(S0) -> S,
-    S: Service<Request<()>, Response = R, Error = Failure>,
+    S: Service<Request<Empty<Bytes>>, Response = R, Error = Failure>,
 {
-    let inner: S0 = service_fn(answer as fn(Request<()>) -> Answer);
+    let inner: S0 = service_fn(answer as fn(Request<Empty<Bytes>>) -> Answer);
     let mut service = layered(inner);
     let selected = Selected { candidate: candidate(), index: 0, last: true };
     let about = About::builder().owner("owner").build();
@@ -150,7 +150,7 @@ where
     for _ in 0..rounds.div_ceil(BATCH) {
         let requests: Vec<_> = (0..BATCH)
             .map(|_| {
-                let mut request = Request::new(());
+                let mut request = Request::new(Empty::<Bytes>::new());
                 request.extensions_mut().insert(selected.clone());
                 request.extensions_mut().insert(about.clone());
                 request
@@ -171,8 +171,8 @@ where
 }
 
 type Answer = std::future::Ready<Result<Response<Full<Bytes>>, Failure>>;
-type S0 = tower::util::ServiceFn<fn(Request<()>) -> Answer>;
+type S0 = tower::util::ServiceFn<fn(Request<Empty<Bytes>>) -> Answer>;
 
-fn answer(_: Request<()>) -> Answer {
+fn answer(_: Request<Empty<Bytes>>) -> Answer {
     std::future::ready(Ok(Response::new(Full::new(Bytes::from_static(b"text")))))
 }

@@ -10,12 +10,13 @@ use crate::{InvalidAdmission, policy::must};
 /// it (Chiu and Jain, "Analysis of the Increase and Decrease Algorithms for Congestion Avoidance in Computer Networks",
 /// 1989). The limit begins at the ceiling, so that nothing is held back before the provider has complained.
 ///
-/// * **Down**, to [`decrease`](AdaptiveBuilder::decrease) times the limit, when the provider answers that the rate is
-///   limited (429) or that it is overloaded; and when first outputs have become slow: when their mean of late (each
+/// * **Down**, to [`decrease`](AdaptiveBuilder::decrease) times what is in flight, as TCP does it (RFC 5681, section 3.1),
+///   though to no less than half of the limit at once. That is when the provider answers that the rate is limited (429) or
+///   that it is overloaded, or brings no output in time; and when first outputs have become slow: when their mean of late (each
 ///   counts for an eighth) is more than [`tolerance`](AdaptiveBuilder::tolerance) times the mean of long (each counts
 ///   for a hundredth), once there were 20. The comparison of a short mean with a long one is that of the gradient limit
-///   of Netflix' concurrency-limits. What was sent before the last decrease tells of the time before it, and decreases
-///   nothing again: as in TCP, one decrease a round trip.
+///   of Netflix' concurrency-limits. What was sent before the last decrease tells of the time before it, and counts
+///   nowhere: as in TCP, one decrease a round trip.
 /// * **Up**, by one over the limit for each request that brought output, so by about one a round trip of the whole
 ///   limit; but only while at least half of the limit is in flight, since what is not used proves nothing.
 ///
@@ -140,32 +141,33 @@ impl Limit {
         self.epoch
     }
 
-    /// Learns from a request that began in `epoch`, while so many are in flight, itself among them.
-    pub(crate) fn learn(&mut self, signal: Signal, epoch: u64, in_flight: u32) {
+    /// Learns from a request that began in `epoch`, while so many are in flight, itself among them, of at most so many.
+    pub(crate) fn learn(&mut self, signal: Signal, epoch: u64, in_flight: u32, most: u32) {
+        if epoch != self.epoch {
+            return;
+        }
         let Adaptive { floor, ceiling, decrease, tolerance } = self.settings;
+        let in_flight = f64::from(in_flight);
         let slow = match signal {
             Signal::TooMuch => true,
             Signal::Output(after) => {
                 let after = after.as_secs_f64();
-                let (short, long) = if self.samples == 0 {
-                    (1.0, 1.0)
-                } else {
-                    (Self::SHORT, Self::LONG.max(1.0 / f64::from(self.samples)))
-                };
-                self.short += (after - self.short) * short;
-                self.long += (after - self.long) * long;
                 self.samples = self.samples.saturating_add(1);
+                // The first ones count alike.
+                let equal = 1.0 / f64::from(self.samples);
+                self.short += (after - self.short) * equal.max(Self::SHORT);
+                self.long += (after - self.long) * equal.max(Self::LONG);
                 self.samples > Self::SAMPLES && tolerance.is_some_and(|times| self.short > self.long * times)
             }
         };
         if slow {
-            if epoch == self.epoch {
-                self.now = (self.now * decrease).max(floor.into());
-                self.epoch += 1;
-                // The mean of late tells of the time before; it is to be learnt anew.
-                self.short = self.long;
-            }
-        } else if f64::from(in_flight) * 2.0 >= self.now {
+            // What can never be in flight holds nothing back.
+            let limit = self.now.min(most.into());
+            self.now = (limit.min(in_flight) * decrease).max(limit / 2.0).max(floor.into());
+            self.epoch += 1;
+            // The mean of late tells of the time before; it is to be learnt anew.
+            self.short = self.long;
+        } else if in_flight * 2.0 >= self.now {
             self.now = (self.now + 1.0 / self.now).min(ceiling.into());
         }
     }
@@ -188,30 +190,59 @@ mod tests {
         let mut limit = limit(Adaptive::builder().ceiling(20).floor(3));
         let epoch = limit.epoch();
         for _ in 0..20 {
-            limit.learn(Signal::TooMuch, epoch, 20);
+            limit.learn(Signal::TooMuch, epoch, 20, u32::MAX);
         }
         assert_eq!(limit.limit(), 14);
         for _ in 0..20 {
-            limit.learn(Signal::TooMuch, limit.epoch(), 20);
+            limit.learn(Signal::TooMuch, limit.epoch(), 20, u32::MAX);
         }
         assert_eq!(limit.limit(), 3, "the floor");
     }
 
     #[test]
+    fn a_limit_far_above_what_is_in_use_is_soon_below_it() {
+        for (most, expected) in [(u32::MAX, [32, 16, 8]), (12, [7, 4, 2]), (10, [7, 4, 2])] {
+            let mut limit = limit(Adaptive::builder());
+            let limits = expected.map(|_| {
+                limit.learn(Signal::TooMuch, limit.epoch(), limit.limit().min(10), most);
+                limit.limit()
+            });
+            assert_eq!(limits, expected, "of {most}");
+        }
+    }
+
+    #[test]
+    fn a_burst_of_slow_outputs_is_one_decrease_however_late_they_tell_of_it() {
+        let mut limit = limit(Adaptive::builder().ceiling(40).floor(1));
+        for _ in 0..100 {
+            limit.learn(output(1_000), limit.epoch(), 40, u32::MAX);
+        }
+        let epoch = limit.epoch();
+        for _ in 0..40 {
+            limit.learn(output(6_000), epoch, 40, u32::MAX);
+        }
+        assert_eq!((limit.epoch(), limit.limit()), (epoch + 1, 28));
+        for _ in 0..10 {
+            limit.learn(output(1_000), limit.epoch(), 20, u32::MAX);
+        }
+        assert_eq!((limit.epoch(), limit.limit()), (epoch + 1, 28));
+    }
+
+    #[test]
     fn it_grows_by_one_a_round_and_only_where_it_is_used() {
         let mut limit = limit(Adaptive::builder().ceiling(12));
-        limit.learn(Signal::TooMuch, 0, 12);
+        limit.learn(Signal::TooMuch, 0, 12, u32::MAX);
         let low = limit.limit();
         for _ in 0..1_000 {
-            limit.learn(output(100), limit.epoch(), low / 2 - 1);
+            limit.learn(output(100), limit.epoch(), low / 2 - 1, u32::MAX);
         }
         assert_eq!(limit.limit(), low);
         for _ in 0..=low {
-            limit.learn(output(100), limit.epoch(), low);
+            limit.learn(output(100), limit.epoch(), low, u32::MAX);
         }
         assert_eq!(limit.limit(), low + 1);
         for _ in 0..1_000 {
-            limit.learn(output(100), limit.epoch(), 12);
+            limit.learn(output(100), limit.epoch(), 12, u32::MAX);
         }
         assert_eq!(limit.limit(), 12, "the ceiling");
     }
@@ -220,18 +251,18 @@ mod tests {
     fn slowness_of_all_decreases_and_one_slow_request_does_not() {
         let mut limit = limit(Adaptive::builder().ceiling(10));
         for _ in 0..100 {
-            limit.learn(output(200), limit.epoch(), 10);
+            limit.learn(output(200), limit.epoch(), 10, u32::MAX);
         }
-        limit.learn(output(1_000), limit.epoch(), 10);
+        limit.learn(output(1_000), limit.epoch(), 10, u32::MAX);
         assert_eq!(limit.limit(), 10);
         for _ in 0..20 {
-            limit.learn(output(1_000), limit.epoch(), 10);
+            limit.learn(output(1_000), limit.epoch(), 10, u32::MAX);
         }
         assert!(limit.limit() < 10, "{}", limit.limit());
         let mut deaf = Limit::new(Adaptive::builder().ceiling(10).tolerance(None).build().unwrap());
         for after in [100, 100_000] {
             for _ in 0..100 {
-                deaf.learn(output(after), deaf.epoch(), 10);
+                deaf.learn(output(after), deaf.epoch(), 10, u32::MAX);
             }
         }
         assert_eq!(deaf.limit(), 10);
@@ -257,7 +288,7 @@ mod tests {
         for round in 0..400 {
             let (sent, epoch) = (limit.limit(), limit.epoch());
             for number in 0..sent {
-                limit.learn(if number < 10 { output(100) } else { Signal::TooMuch }, epoch, sent);
+                limit.learn(if number < 10 { output(100) } else { Signal::TooMuch }, epoch, sent, u32::MAX);
             }
             if round > 50 {
                 seen.push(limit.limit());

@@ -14,9 +14,9 @@ pin_project! {
     /// The body of [`Admission`](crate::Admission): the inner one, with the permit in it. It is given back at the body's
     /// end, at its error, or when it is dropped; once, since then it is gone.
     pub struct AdmissionBody<B> {
-        // Dropped before the permit, so that the exchange is over when another may begin.
+        // Dropped before the permit, so that the exchange is over when another may begin. None once it has failed.
         #[pin]
-        inner: B,
+        inner: Option<B>,
         permit: Option<Permit>,
     }
 }
@@ -24,7 +24,7 @@ pin_project! {
 impl<B: Body> AdmissionBody<B> {
     pub(crate) fn new(inner: B, permit: Option<Permit>) -> Self {
         let permit = permit.filter(|_| !inner.is_end_stream());
-        Self { inner, permit }
+        Self { inner: Some(inner), permit }
     }
 }
 
@@ -38,19 +38,26 @@ where
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, Failure>>> {
         let mut this = self.project();
-        let frame = ready!(this.inner.as_mut().poll_frame(cx));
-        if this.permit.is_some() && (!matches!(frame, Some(Ok(_))) || this.inner.is_end_stream()) {
-            *this.permit = None;
+        let Some(mut inner) = this.inner.as_mut().as_pin_mut() else { return Poll::Ready(None) };
+        let frame = ready!(inner.as_mut().poll_frame(cx));
+        if this.permit.is_some() {
+            if matches!(frame, Some(Err(_))) {
+                // The exchange may still be open.
+                this.inner.set(None);
+                *this.permit = None;
+            } else if frame.is_none() || inner.is_end_stream() {
+                *this.permit = None;
+            }
         }
         Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
+        self.inner.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
+        self.inner.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
     }
 }
 

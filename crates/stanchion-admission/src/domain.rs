@@ -1,10 +1,9 @@
-use std::{
-    sync::{
-        Arc, PoisonError, RwLock, RwLockWriteGuard,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc, PoisonError, RwLock, RwLockWriteGuard,
+    atomic::{AtomicU32, Ordering},
 };
+
+use stanchion_core::FailureDomain;
 
 use crate::{
     Adaptive,
@@ -17,23 +16,29 @@ pub(crate) struct Domain {
     pub(crate) shared: Arc<Shared>,
     /// What the scheduler calls it.
     pub(crate) at: u32,
-    /// The candidate by which it was found first; `None` for requests without one.
-    pub(crate) name: Option<Arc<str>>,
+    /// What it is known by, and the candidate by which it was found first; `None` for requests without one.
+    known: Option<(FailureDomain, Arc<str>)>,
     /// What `adaptive` has come to; [`u32::MAX`] if it does not adapt.
     cap: AtomicU32,
     adaptive: RwLock<Option<Limit>>,
 }
 
 impl Domain {
-    pub(crate) fn new(shared: &Arc<Shared>, name: Option<Arc<str>>) -> Arc<Self> {
+    pub(crate) fn new(shared: &Arc<Shared>, known: Option<(FailureDomain, Arc<str>)>) -> Arc<Self> {
         let at = shared.lock().open_domain(u32::MAX);
-        Arc::new(Self { shared: shared.clone(), at, name, cap: AtomicU32::new(u32::MAX), adaptive: RwLock::default() })
+        Arc::new(Self { shared: shared.clone(), at, known, cap: AtomicU32::new(u32::MAX), adaptive: RwLock::default() })
     }
 
-    /// Lets the limit adapt.
+    /// The candidate by which it was found first; `None` for requests without one.
+    pub(crate) fn name(&self) -> Option<&Arc<str>> {
+        self.known.as_ref().map(|(_, name)| name)
+    }
+
+    /// Lets the limit adapt, from where it was if the domain is asked for again.
     pub(crate) fn adapt(&self, settings: Adaptive) {
         let mut adaptive = self.adaptive.write().unwrap_or_else(PoisonError::into_inner);
-        let limit = adaptive.get_or_insert_with(|| Limit::new(settings));
+        let before = || self.known.as_ref().and_then(|(identity, _)| self.shared.recall(identity));
+        let limit = adaptive.get_or_insert_with(|| before().unwrap_or_else(|| Limit::new(settings)));
         limit.narrow(settings);
         let cap = limit.limit();
         self.limit_to(cap, adaptive);
@@ -57,13 +62,13 @@ impl Domain {
         self.adaptive.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(Limit::epoch)
     }
 
-    /// Learns what has come of a run that began in an epoch, so long ago.
-    pub(crate) fn learn(&self, signal: impl FnOnce(Duration) -> Option<Signal>, began: Duration, epoch: u64) {
-        let Some(signal) = signal(began) else { return };
-        let in_flight = self.shared.read(|state| state.domain_counts(self.at).in_flight());
+    /// Learns what has come of a run that began in an epoch.
+    pub(crate) fn learn(&self, signal: Signal, epoch: u64) {
+        let (in_flight, most) =
+            self.shared.read(|state| (state.domain_counts(self.at).in_flight(), state.domain_limit(self.at)));
         let mut adaptive = self.adaptive.write().unwrap_or_else(PoisonError::into_inner);
         let Some(limit) = adaptive.as_mut() else { return };
-        limit.learn(signal, epoch, in_flight);
+        limit.learn(signal, epoch, in_flight, most);
         let cap = limit.limit();
         self.limit_to(cap, adaptive);
     }
@@ -78,8 +83,36 @@ impl Domain {
     }
 }
 
+/// What the requests under one limit of concurrency have of a domain, as long as anybody uses it.
+pub(crate) struct Share {
+    pub(crate) domain: Arc<Domain>,
+    /// What the scheduler calls it.
+    pub(crate) at: u32,
+}
+
+impl Share {
+    pub(crate) fn open(domain: Arc<Domain>, concurrency: u32) -> Arc<Self> {
+        let at = domain.shared.change(|state| state.open_share(domain.at, concurrency));
+        Arc::new(Self { domain, at })
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.domain.shared
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.shared().lock().close_share(self.domain.at, self.at);
+    }
+}
+
 impl Drop for Domain {
     fn drop(&mut self) {
+        let adaptive = self.adaptive.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if let (Some((identity, _)), Some(limit)) = (self.known.take(), adaptive) {
+            self.shared.remember(identity, limit);
+        }
         self.shared.lock().close_domain(self.at);
     }
 }

@@ -2,13 +2,13 @@ use std::{
     fmt,
     pin::Pin,
     task::{Context, Poll, ready},
-    time::Duration,
 };
 
 use http::{Request, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
-use stanchion_core::{Failure, FailureKind};
+use stanchion_core::{Failure, FailureKind, StreamRecord};
+use tokio::time::Instant;
 use tower_service::Service;
 
 use crate::{AdmissionBody, adaptive::Signal, permit::Permit, wait::Wait};
@@ -110,19 +110,27 @@ where
             this.state.set(State::Over);
             let mut permit = this.permit.take();
             if let Some(permit) = permit.as_mut().filter(|permit| permit.adapts()) {
-                permit.learn(|after| signal(&result, after));
+                permit.learn(|began| signal(&result, began));
             }
             return Poll::Ready(result.map(|response| response.map(|body| AdmissionBody::new(body, permit))));
         }
     }
 }
 
-/// What a result tells of the provider's capacity. A response with an error status that nobody read tells nothing.
-fn signal<R>(result: &Result<Response<R>, Failure>, after: Duration) -> Option<Signal> {
+/// What the result of a request that began then tells of the provider's capacity. A response with an error status that
+/// nobody read tells nothing.
+fn signal<R>(result: &Result<Response<R>, Failure>, began: Instant) -> Option<Signal> {
+    use FailureKind::{FirstOutputTimeout, Overloaded, RateLimited};
+
     match result {
-        Ok(response) => response.status().is_success().then_some(Signal::Output(after)),
+        Ok(response) => {
+            // The head may have been held back long after that, as of a reply that is to be whole.
+            let output_at = response.extensions().get::<StreamRecord>().and_then(StreamRecord::output_at);
+            let after = output_at.unwrap_or_else(Instant::now).saturating_duration_since(began);
+            response.status().is_success().then_some(Signal::Output(after))
+        }
         Err(failure) => {
-            matches!(failure.kind(), FailureKind::RateLimited | FailureKind::Overloaded).then_some(Signal::TooMuch)
+            matches!(failure.kind(), RateLimited | Overloaded | FirstOutputTimeout).then_some(Signal::TooMuch)
         }
     }
 }

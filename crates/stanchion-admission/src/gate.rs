@@ -6,12 +6,13 @@ use std::{
 };
 
 use http::Request;
+use http_body::Body;
 use stanchion_core::{Call, Candidate, Context, RequestClass, RetainedBytes, Selected};
 use tokio::time::Instant;
 
 use crate::{
     AdmissionPolicy, Footprint,
-    domain::Domain,
+    domain::{Domain, Share},
     mix::BuildMix,
     permit::Permit,
     policy::Policies,
@@ -33,7 +34,7 @@ pub(crate) struct Gate {
 /// Where a candidate's requests queue, and under which of the layer's policies.
 #[derive(Clone)]
 pub(crate) struct Place {
-    domain: Arc<Domain>,
+    share: Arc<Share>,
     policy: usize,
 }
 
@@ -52,7 +53,8 @@ impl Gate {
     const SWEEP_AT: usize = 256;
 
     pub(crate) fn new(shared: Arc<Shared>, policies: Arc<Policies>) -> Self {
-        let nameless = Place { domain: Domain::new(&shared, None), policy: Policies::GENERAL };
+        let policy = Policies::GENERAL;
+        let nameless = Place { share: Share::open(Domain::new(&shared, None), policies.get(policy).share()), policy };
         // A number that nobody else has.
         let anonymous = RandomState::new().hash_one(());
         Self { shared, policies, nameless, anonymous, known: RwLock::default() }
@@ -65,7 +67,8 @@ impl Gate {
             return place.clone();
         }
         let policy = self.policies.for_provider(candidate.provider());
-        let place = Place { domain: self.shared.domain(candidate, self.policies.get(policy)), policy };
+        let its = self.policies.get(policy);
+        let place = Place { share: Share::open(self.shared.domain(candidate, its), its.share()), policy };
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= Self::SWEEP_AT {
             known.retain(|_, (candidate, _)| candidate.strong_count() > 0);
@@ -87,7 +90,7 @@ impl Gate {
     }
 
     /// Asks for a turn for a request.
-    pub(crate) fn pass<B>(&self, request: &Request<B>) -> Passage {
+    pub(crate) fn pass<B: Body>(&self, request: &Request<B>) -> Passage {
         let context = Context::of(request);
         let selected = request.extensions().get::<Selected>();
         let place = selected.map_or_else(|| self.nameless.clone(), |selected| self.place(&selected.candidate));
@@ -122,7 +125,7 @@ impl Gate {
             class,
             cost: policy.cost,
             max_wait: policy.max_wait,
-            domain: place.domain,
+            share: place.share,
         };
         let mut since = None;
         let asked = self.shared.ask(ask, || (*since.insert(Instant::now()), bytes()));
@@ -143,10 +146,12 @@ impl Gate {
     }
 }
 
-/// What a request keeps in memory while it waits: its body, as far as somebody measured it, and its head.
-fn footprint<B>(request: &Request<B>) -> u64 {
-    let body = request.extensions().get::<Call>().map_or(0, |call| call.request_bytes);
-    Footprint::of_head(request).saturating_add(body as u64).min(Footprint::SATURATED)
+/// What a request keeps in memory while it waits: its head; and its body, as somebody has measured it, or as it says
+/// itself.
+fn footprint<B: Body>(request: &Request<B>) -> u64 {
+    let measured = request.extensions().get::<Call>().map_or(0, |call| call.request_bytes as u64);
+    let body = measured.max(request.body().size_hint().lower());
+    Footprint::of_head(request).saturating_add(body).min(Footprint::SATURATED)
 }
 
 impl fmt::Debug for Gate {

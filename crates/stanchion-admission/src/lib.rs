@@ -9,21 +9,23 @@
 //! * **Whose limits.** All requests together; those of one *failure domain*, which is what leads to the same place under
 //!   the same account; those of one *owner*, which is the [`Context`]'s: the root session, handed down to its sub-agents,
 //!   so that nobody gets more by splitting himself up; and those of a *class* within these. The policy of a layer is no
-//!   part of a domain's identity: layers that lead to the same place count together there, and each holds its own
-//!   requests against its own limit.
+//!   part of a domain's identity: layers that lead to the same place count together there. The requests under one
+//!   `concurrency` have a share of the domain, and hold no more than that; all of the domain hold no more than the
+//!   widest of the shares that are in use may.
 //! * **Who has no owner** shares the one anonymous owner of the layer, and who has no [`Context`] at all is, besides,
 //!   *internal*: an unknown way into the program gets no claim to the foreground's place.
 //! * **Whose turn it is.** Foreground comes before background before internal; of one rank, the owners take turns, in
 //!   the order in which they came and by their weights; of one owner, first come, first served. Each full
 //!   [`aging`](AdmissionSchedulerBuilder::aging) interval of waiting makes a rank one better, and changes nothing in
-//!   whose account is charged. So nobody starves: whoever has waited for two intervals has the best rank, and then is
-//!   served in the next lap of the rotation. A lap ends, whoever comes meanwhile: it takes in no more newcomers than
-//!   owners waited when it began.
+//!   whose account is charged. So whoever has waited for two intervals has the best rank, and is served in the next lap
+//!   of the rotation in which its limits leave room where its turn comes. A lap ends, whoever comes meanwhile: it takes
+//!   in no more newcomers than owners waited when it began. What no rank helps against is an owner's own limit: one that
+//!   is always taken up by its requests to other domains keeps one to a busy domain waiting, as long as `max_wait`.
 //! * **Nobody overtakes one who could have run**, and nobody waits for somebody else's limit: a request that may run
 //!   does, however many wait for other owners or domains.
 //! * **What waits is bounded**, in number and in bytes, for all, for a domain, for an owner and for a class, before
-//!   anything is stored. Bytes are those of head and body, or the [`Footprint`] that the application left in the
-//!   context. Only what waits is bounded: a request that may run at once may be of any size. Whatever the settings,
+//!   anything is stored. Bytes are those of head and body, as a layer outside has measured it or as it says itself, or
+//!   the [`Footprint`] that the application left in the context. Only what waits is bounded: a request that may run at once may be of any size. Whatever the settings,
 //!   background requests together hold no more than three quarters of the bytes (of an owner's, half), and internal ones
 //!   an eighth (of an owner's or a domain's, a quarter).
 //! * **The permit is in the body**, and is given back by the drop of it: at the end, at an error, or when the client
@@ -39,7 +41,7 @@
 //! ```
 //! use bytes::Bytes;
 //! use http::{Request, Response};
-//! use http_body_util::{BodyExt, Full};
+//! use http_body_util::{BodyExt, Empty, Full};
 //! use stanchion_admission::{AdmissionLayer, AdmissionPolicy, AdmissionScheduler};
 //! use stanchion_core::{Candidate, Context, Failure, FailureKind, Family, Selected};
 //! use tower::{Layer, ServiceExt, service_fn};
@@ -49,11 +51,11 @@
 //! let scheduler = AdmissionScheduler::builder().global_concurrency(8).weight("release-bot", 3).build().unwrap();
 //! let policy = AdmissionPolicy::builder().concurrency(1).build().unwrap();
 //! let layer = AdmissionLayer::new(scheduler.clone(), policy);
-//! let provider = service_fn(|_: Request<()>| async { Ok::<_, Failure>(Response::new(Full::new(Bytes::from("text")))) });
+//! let provider = service_fn(|_: Request<Empty<Bytes>>| async { Ok::<_, Failure>(Response::new(Full::new(Bytes::from("text")))) });
 //!
 //! let selected = Selected::only(Candidate::new("primary", Family::OpenAi, "https://primary.example/v1"));
 //! let request = |owner: &str| {
-//!     let mut request = Request::new(());
+//!     let mut request = Request::new(Empty::new());
 //!     request.extensions_mut().insert(Context::builder().owner(owner).build());
 //!     request.extensions_mut().insert(selected.clone());
 //!     request
@@ -141,10 +143,11 @@
 //! # What it costs
 //!
 //! Asking, granting, leaving and giving back are O(log n) in the owners that wait, whatever their number and that of the
-//! tickets and domains, as long as requests of no more than 64 combinations of domain, class and policy wait at once; for
-//! each 64 more, there is one tree more to look into. A request that waits takes about 75 bytes in the scheduler, and 200
+//! tickets and domains, as long as requests of no more than 64 combinations of domain, share and class wait at once; for
+//! each 64 more, there is one tree more to look into. Each ticket is moved up at most twice for its age, by whoever comes
+//! next: after a rush of background requests, that is one who moves many. A request that waits takes about 75 bytes in the scheduler, and 200
 //! more where it brings an owner of its own; its future takes about 180 besides the request and the service that it
-//! holds. A request that need not wait allocates nothing.
+//! holds. A request that need not wait allocates nothing, unless the limit adapts.
 //!
 //! [`Context`]: stanchion_core::Context
 //! [`QueueFull`]: stanchion_core::FailureKind::QueueFull

@@ -1,21 +1,20 @@
 use std::{
     sync::Arc,
     task::{Context, Poll},
-    time::Duration,
 };
 
 use tokio::time::Instant;
 
 use crate::{
     adaptive::Signal,
-    domain::Domain,
+    domain::Share,
     scheduler::{Constraint, Grant, Turn},
     shared::{Refusal, Refused},
 };
 
 /// The right to run, given back when it is dropped.
 pub(crate) struct Permit {
-    domain: Arc<Domain>,
+    share: Arc<Share>,
     grant: Option<Grant>,
     /// When the run began and in which epoch, where the domain's limit adapts. Said once.
     adapts: Option<Box<(Instant, u64)>>,
@@ -23,7 +22,7 @@ pub(crate) struct Permit {
 
 /// A place in the queue, given up when it is dropped, whatever has become of it.
 pub(crate) struct Waiter {
-    domain: Arc<Domain>,
+    share: Arc<Share>,
     /// `None` once it is over.
     ticket: Option<u32>,
 }
@@ -36,15 +35,17 @@ pub(crate) struct Standing {
 }
 
 impl Permit {
-    pub(crate) fn new(domain: Arc<Domain>, grant: Grant) -> Self {
-        let adapts = domain.epoch().map(|epoch| Box::new((Instant::now(), epoch)));
-        Self { domain, grant: Some(grant), adapts }
+    pub(crate) fn new(share: Arc<Share>, grant: Grant) -> Self {
+        let adapts = share.domain.epoch().map(|epoch| Box::new((Instant::now(), epoch)));
+        Self { share, grant: Some(grant), adapts }
     }
 
     /// Says what has come of the run. Only the first word counts.
-    pub(crate) fn learn(&mut self, signal: impl FnOnce(Duration) -> Option<Signal>) {
-        if let Some((began, epoch)) = self.adapts.take().map(|adapts| *adapts) {
-            self.domain.learn(signal, began.elapsed(), epoch);
+    pub(crate) fn learn(&mut self, signal: impl FnOnce(Instant) -> Option<Signal>) {
+        if let Some((began, epoch)) = self.adapts.take().map(|adapts| *adapts)
+            && let Some(signal) = signal(began)
+        {
+            self.share.domain.learn(signal, epoch);
         }
     }
 
@@ -57,26 +58,27 @@ impl Permit {
 impl Drop for Permit {
     fn drop(&mut self) {
         if let Some(grant) = self.grant.take() {
-            self.domain.shared.change(|state| state.release(grant));
+            self.share.shared().change(|state| state.release(grant));
         }
     }
 }
 
 impl Waiter {
-    pub(crate) fn new(domain: Arc<Domain>, ticket: u32) -> Self {
-        Self { domain, ticket: Some(ticket) }
+    pub(crate) fn new(share: Arc<Share>, ticket: u32) -> Self {
+        Self { share, ticket: Some(ticket) }
     }
 
     /// Waits for the turn. `Err` if there will be none.
     pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Poll<Result<Permit, Refusal>> {
         let ticket = self.ticket.expect("polled after its end");
-        let mut state = self.domain.shared.lock();
+        let mut state = self.share.shared().lock();
         match state.turn(ticket) {
             Turn::Waits(waiter) => {
-                match waiter {
-                    Some(known) => known.clone_from(cx.waker()),
-                    None => *waiter = Some(cx.waker().clone()),
-                }
+                let known = waiter.as_ref().is_some_and(|known| known.will_wake(cx.waker()));
+                let replaced = if known { None } else { waiter.replace(cx.waker().clone()) };
+                // The last of a waker may drop its task, and that another waiter: not under the lock.
+                drop(state);
+                drop(replaced);
                 return Poll::Pending;
             }
             Turn::Granted | Turn::Closed => {}
@@ -86,7 +88,7 @@ impl Waiter {
         let closed = (state.all(), state.counts().queued());
         drop(state);
         Poll::Ready(match grant {
-            Some(grant) => Ok(Permit::new(self.domain.clone(), grant)),
+            Some(grant) => Ok(Permit::new(self.share.clone(), grant)),
             None => Err(Refusal { kind: Refused::Closed, constraint: closed.0, depth: closed.1 }),
         })
     }
@@ -94,7 +96,7 @@ impl Waiter {
     /// How the ticket stands. `None` if it waits no longer.
     pub(crate) fn standing(&self) -> Option<Standing> {
         let ticket = self.ticket?;
-        let mut state = self.domain.shared.lock();
+        let mut state = self.share.shared().lock();
         if !matches!(state.turn(ticket), Turn::Waits(_)) {
             return None;
         }
@@ -104,7 +106,7 @@ impl Waiter {
 
     /// The limits of all, for what is told of those who run.
     pub(crate) fn all(&self) -> (Constraint, u32) {
-        self.domain.shared.read(|state| (state.all(), state.counts().queued()))
+        self.share.shared().read(|state| (state.all(), state.counts().queued()))
     }
 }
 
@@ -112,7 +114,7 @@ impl Drop for Waiter {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
             // Its waker is dropped once the lock is free.
-            let _waker = self.domain.shared.change(|state| {
+            let _waker = self.share.shared().change(|state| {
                 let (grant, waker) = state.take(ticket);
                 if let Some(grant) = grant {
                     state.release(grant);

@@ -68,11 +68,12 @@ impl AdmissionPolicy {
     }
 
     pub(crate) fn domain_limits(&self) -> DomainLimits {
-        DomainLimits {
-            concurrency: self.concurrency.unwrap_or(u32::MAX),
-            pending: self.max_pending,
-            bytes: self.max_pending_bytes,
-        }
+        DomainLimits { pending: self.max_pending, bytes: self.max_pending_bytes }
+    }
+
+    /// How many of a domain its requests may have in flight.
+    pub(crate) fn share(&self) -> u32 {
+        self.concurrency.unwrap_or(u32::MAX)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Several threads at one queue, in every order that there is.
+//! Several threads at one queue, in every order that there is with at most three switches against a thread's will.
 
 use std::{
     sync::{
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::{
     AdmissionPolicy,
-    domain::Domain,
+    domain::{Domain, Share},
     permit::{Permit, Waiter},
     scheduler::{Counts, DomainLimits, Limits},
     shared::{Ask, Asked, Refused, Shared},
@@ -30,7 +30,7 @@ fn explore(scenario: impl Fn() + Send + Sync + 'static) {
 /// A queue with one permit.
 struct Queue {
     shared: Arc<Shared>,
-    domain: Arc<Domain>,
+    share: Arc<Share>,
 }
 
 impl Queue {
@@ -46,14 +46,14 @@ impl Queue {
             aging: 30_000_000_000,
         };
         let shared = Arc::new(Shared::new(limits, true, DomainSecret::from_bytes([1; 32]), Vec::new()));
-        let domain = Domain::new(&shared, None);
-        Arc::new(Self { shared, domain })
+        let share = Share::open(Domain::new(&shared, None), 8);
+        Arc::new(Self { shared, share })
     }
 
     fn ask(&self, owner: u64) -> Asked {
         let ask = Ask {
-            domain: self.domain.clone(),
-            limits: DomainLimits { concurrency: 8, pending: 8, bytes: 1 << 20 },
+            share: self.share.clone(),
+            limits: DomainLimits { pending: 8, bytes: 1 << 20 },
             owner,
             class: RequestClass::Foreground,
             cost: 1,

@@ -2,8 +2,9 @@
 //!
 //! # The rules
 //!
-//! A request runs if all its limits leave room: of all requests together, of its failure domain, of its owner, and of
-//! its class within these. Otherwise it gets a ticket, if there is room for one. Whenever room appears, tickets are
+//! A request runs if all its limits leave room: of all requests together, of its failure domain, of its share of that, of
+//! its owner, and of its class within these. Requests under one policy's limit have a share of a domain, which holds no
+//! more than that; and all shares of the domain together hold no more than the widest of them may. Otherwise it gets a ticket, if there is room for one. Whenever room appears, tickets are
 //! granted until none could start:
 //!
 //! 1. Of the tickets that could start, those of the best effective rank: 0 for foreground, 1 for background, 2 for
@@ -18,8 +19,8 @@
 //!
 //! Deficit round robin (Shreedhar and Varghese, "Efficient Fair Queuing using Deficit Round Robin", SIGCOMM 1995).
 //! Owners stand in the order in which they came. Where the rotation comes to an owner, its credit grows by its weight
-//! times the largest cost among all tickets that wait, and it stays there as long as the owner has a ticket of the best
-//! rank that could start and that its credit pays for. Since the credit of one visit pays for any ticket, each visit
+//! times the largest cost among the tickets that could start if it were not for their owners. It stays there as long as
+//! the owner has a ticket of the best rank that could start and that its credit pays for. Since the credit of one visit pays for any ticket, each visit
 //! grants at least one, and nobody is passed over for want of credit. What is left then is kept for the next visit, as
 //! far as it is less than the largest cost; an owner with nothing waiting keeps nothing. With all weights and costs 1
 //! that is one ticket an owner and round.
@@ -29,11 +30,16 @@
 //! draw it out for ever, and whoever has had a turn would never have another. So no lap has more visits than twice the
 //! owners who wait at its beginning, and each of those who could start is visited in it.
 //!
+//! So nobody starves who could start where the rotation comes by. That is not so with two limits that are seldom free at
+//! one time: where an owner is at its own limit with requests to one domain whenever another domain has room, its ticket
+//! for that one waits on, and what bounds that is its patience. To hold a place free for it would have one domain that
+//! hangs stop its owner's requests to all.
+//!
 //! # How it is found without a search
 //!
-//! Tickets of one owner, domain, class and set of limits stand in a *lane*, first come, first served. All of a lane
+//! Tickets of one owner, domain, share of it and class stand in a *lane*, first come, first served. All of a lane
 //! could start or none, and the first of it has the best rank; so lanes are looked at, not tickets. What lanes of
-//! different owners have in common, domain, class and limits, is a *group*, and has a bit. Owners stand in a
+//! different owners have in common, domain, share and class, is a *group*, and has a bit. Owners stand in a
 //! [`Tree`] by their order, each with the bits of its lanes by the rank of the first ticket, and every node with the
 //! union of what is below. A domain that fills up or gets room changes one bit, however many wait for it; an owner that
 //! fills up or gets room changes one leaf; and the next owner with a lane in an open group is one path down.
@@ -84,7 +90,7 @@ use self::{
     lanes::{Group, Lane, Page},
     line::Line,
     pace::Pace,
-    rotation::{Costs, Cursor},
+    rotation::Cursor,
     slab::Slab,
 };
 
@@ -103,7 +109,8 @@ struct Ticket<W> {
     behind: u32,
     older: u32,
     younger: u32,
-    /// Its numbers in the lines of all, of its domain, of its owner and of its class.
+    /// Its numbers in the lines of all, of its domain, of its owner and of its class. Once it is granted, that of the
+    /// domain is its share.
     number: u32,
     in_domain: u32,
     in_owner: u32,
@@ -152,7 +159,8 @@ pub(crate) struct Scheduler<W> {
     busy_domains: usize,
     /// Background tickets of rank 1, internal ones of rank 2, internal ones of rank 1.
     ages: [Ages; 3],
-    costs: Costs,
+    /// How many tickets cost more than 1.
+    costly: u32,
     cursor: Cursor,
 }
 
@@ -179,7 +187,7 @@ impl<W> Scheduler<W> {
             domains: Slab::default(),
             busy_domains: 0,
             ages: [Ages { oldest: NIL, youngest: NIL }; 3],
-            costs: Costs::default(),
+            costly: 0,
             cursor: Cursor::default(),
         }
     }
@@ -204,6 +212,11 @@ impl<W> Scheduler<W> {
     /// What a domain has just now.
     pub(crate) fn domain_counts(&self, domain: u32) -> Counts {
         self.domains[domain].counts
+    }
+
+    /// What the widest share of a domain may have in flight, whatever its cap.
+    pub(crate) fn domain_limit(&self, domain: u32) -> u32 {
+        self.domains[domain].widest().unwrap_or(u32::MAX)
     }
 
     /// Whether anybody waits.
@@ -234,7 +247,7 @@ impl<W> Scheduler<W> {
             }
             None => self.owner(arrival),
         };
-        Some(self.run(owner, arrival.domain, arrival.class as u8))
+        Some(self.run(owner, arrival.domain, arrival.share, arrival.class as u8))
     }
 
     /// What keeps a request from running. Nothing is stored.
@@ -297,7 +310,7 @@ impl<W> Scheduler<W> {
             counts.queued[index] += 1;
             counts.bytes[index] += arrival.bytes;
         }
-        self.costs.add(arrival.cost);
+        self.add_cost(group, arrival.cost);
         let at = self.tickets.insert(ticket);
         self.join_ages(at);
         self.join_lane(at, owner, group);
@@ -313,16 +326,16 @@ impl<W> Scheduler<W> {
         self.promote();
         while let Some(at) = self.pick() {
             let Ticket { owner, group, class, .. } = self.tickets[at];
-            let domain = self.groups[group].domain;
+            let Group { domain, share, .. } = self.groups[group];
             for pace in [&mut self.pace, &mut self.domains[domain].pace, &mut self.owners[owner].pace] {
                 pace.note(self.clock);
             }
             // Runs before it leaves, so that its owner is never idle in between.
-            self.run(owner, domain, class);
+            self.run(owner, domain, share, class);
             self.leave(at);
             let ticket = &mut self.tickets[at];
             ticket.state = State::Granted;
-            ticket.group = domain;
+            (ticket.group, ticket.in_domain) = (domain, share);
             granted(at, &mut ticket.waiter);
         }
     }
@@ -343,17 +356,19 @@ impl<W> Scheduler<W> {
         if self.tickets[at].state == State::Waits {
             self.leave(at);
         }
-        let Ticket { waiter, owner, group, class, state, .. } = self.tickets.remove(at);
-        ((state == State::Granted).then_some(Grant { owner, domain: group, class }), waiter)
+        let Ticket { waiter, owner, group: domain, in_domain: share, class, state, .. } = self.tickets.remove(at);
+        ((state == State::Granted).then_some(Grant { owner, domain, share, class }), waiter)
     }
 
     /// Ends a run. Somebody else may start: drain.
     pub(crate) fn release(&mut self, grant: Grant) {
-        let Grant { owner, domain, class } = grant;
+        let Grant { owner, domain, share, class } = grant;
         let index = usize::from(class);
         self.counts.in_flight[index] -= 1;
         self.owners[owner].counts.in_flight[index] -= 1;
-        self.domains[domain].counts.in_flight[index] -= 1;
+        let of_domain = &mut self.domains[domain];
+        of_domain.counts.in_flight[index] -= 1;
+        of_domain.shares[share as usize].in_flight[index] -= 1;
         self.tidy(owner, domain);
     }
 
@@ -395,7 +410,9 @@ impl<W> Scheduler<W> {
         let domain = &self.domains[group.domain];
         let arrival = Arrival {
             domain: group.domain,
-            limits: group.limits,
+            share: group.share,
+            // They are for those who come.
+            limits: DomainLimits { pending: 0, bytes: 0 },
             owner: owner.key,
             weight: owner.weight,
             class: CLASSES[usize::from(ticket.class)],
@@ -423,8 +440,8 @@ impl<W> Scheduler<W> {
         self.leave_ages(at);
         let Ticket { owner, group, class, bytes, cost, number, in_domain, in_owner, in_class, .. } = self.tickets[at];
         let domain = self.groups[group].domain;
+        self.remove_cost(group, cost);
         self.leave_lane(at);
-        self.costs.remove(cost);
         let index = usize::from(class);
         let (of_domain, of_owner) = (&mut self.domains[domain], &mut self.owners[owner]);
         for counts in [&mut self.counts, &mut of_domain.counts, &mut of_owner.counts] {

@@ -47,6 +47,7 @@ impl<S> Admission<S> {
 impl<S, B, R> Service<Request<B>> for Admission<S>
 where
     S: Service<Request<B>, Response = Response<R>, Error: Into<Failure>> + Clone,
+    B: Body,
     R: Body,
 {
     type Response = Response<AdmissionBody<R>>;

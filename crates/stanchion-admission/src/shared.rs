@@ -14,7 +14,8 @@ use tokio::time::Instant;
 
 use crate::{
     AdmissionPolicy, Footprint,
-    domain::Domain,
+    adaptive::Limit,
+    domain::{Domain, Share},
     mix::BuildMix,
     permit::{Permit, Waiter},
     scheduler::{Arrival, Constraint, DomainLimits, Limits, Scheduler},
@@ -37,6 +38,8 @@ pub(crate) struct Shared {
     /// What layers hold for requests that run.
     pub(crate) retained: RetainedBytes,
     domains: RwLock<HashMap<FailureDomain, Weak<Domain>>>,
+    /// What limits that adapt had come to, of domains that nobody has asked for since.
+    adapted: Mutex<HashMap<FailureDomain, Limit>>,
 }
 
 /// What owners count in the rotation, those that count more than 1.
@@ -59,7 +62,7 @@ impl Weights {
 
 /// A request, as it asks for its turn.
 pub(crate) struct Ask {
-    pub(crate) domain: Arc<Domain>,
+    pub(crate) share: Arc<Share>,
     pub(crate) limits: DomainLimits,
     pub(crate) owner: u64,
     pub(crate) class: RequestClass,
@@ -133,6 +136,7 @@ impl Shared {
             limits_concurrency: AtomicBool::new(limits_concurrency),
             retained: RetainedBytes::default(),
             domains: RwLock::default(),
+            adapted: Mutex::new(HashMap::new()),
         }
     }
 
@@ -144,15 +148,20 @@ impl Shared {
     pub(crate) fn adopt(&self, other: &Self) {
         let named = other.weights.read().unwrap_or_else(PoisonError::into_inner).named.clone();
         let limits = other.read(|state| state.limits().clone());
-        let weights = &mut *self.weights.write().unwrap_or_else(PoisonError::into_inner);
-        *weights = Weights::new(&self.names, named);
+        let weights = Weights::new(&self.names, named);
         self.weighs.store(!weights.named.is_empty(), Ordering::Relaxed);
         self.limits_concurrency.store(other.limits_concurrency(), Ordering::Relaxed);
-        self.change(|state| state.set_limits(limits, |owner| weights.of(owner)));
+        // Whoever is woken may ask for something at once: the weights are not locked by then. They change under the lock of
+        // the state, so that no owner comes in between with a weight of before.
+        self.change(|state| {
+            state.set_limits(limits, |owner| weights.of(owner));
+            *self.weights.write().unwrap_or_else(PoisonError::into_inner) = weights;
+        });
     }
 
     /// Forgets what limits that adapt have come to.
     pub(crate) fn forget_adapted(&self) {
+        lock(&self.adapted).clear();
         self.domains().iter().for_each(|domain| domain.forget_adapted());
     }
 
@@ -176,7 +185,7 @@ impl Shared {
             if domains.len() >= Self::SWEEP_AT {
                 domains.retain(|_, domain| domain.strong_count() > 0);
             }
-            let domain = Domain::new(self, Some(candidate.name().clone()));
+            let domain = Domain::new(self, Some((identity, candidate.name().clone())));
             domains.insert(identity, Arc::downgrade(&domain));
             domain
         });
@@ -185,6 +194,20 @@ impl Shared {
             domain.adapt(settings);
         }
         domain
+    }
+
+    /// What a domain's limit had come to when it was last asked for.
+    pub(crate) fn recall(&self, domain: &FailureDomain) -> Option<Limit> {
+        lock(&self.adapted).remove(domain)
+    }
+
+    /// Keeps what a domain's limit has come to until it is asked for again.
+    pub(crate) fn remember(&self, domain: FailureDomain, limit: Limit) {
+        let mut adapted = lock(&self.adapted);
+        if adapted.len() >= Self::SWEEP_AT {
+            adapted.clear();
+        }
+        adapted.insert(domain, limit);
     }
 
     /// The domains of candidates that anybody knows.
@@ -208,21 +231,25 @@ impl Shared {
 
     /// Asks for a turn. What is only to be known where one has to wait, the time and the bytes, is found out only then.
     pub(crate) fn ask(&self, ask: Ask, facts: impl FnOnce() -> (Instant, u64)) -> Asked {
-        let Ask { domain, limits, owner, class, cost, max_wait } = ask;
-        let weight = self.weight(owner);
-        let mut arrival = Arrival { domain: domain.at, limits, owner, weight, class, bytes: 0, cost };
-        let grant = self.lock().start(&arrival);
+        let Ask { share, limits, owner, class, cost, max_wait } = ask;
+        let (domain, at) = (share.domain.at, share.at);
+        let mut arrival = Arrival { domain, share: at, limits, owner, weight: 1, class, bytes: 0, cost };
+        let mut state = self.lock();
+        arrival.weight = self.weight(owner);
+        let grant = state.start(&arrival);
+        drop(state);
         if let Some(grant) = grant {
-            return Asked::Runs(Permit::new(domain, grant));
+            return Asked::Runs(Permit::new(share, grant));
         }
         let (now, bytes) = facts();
         arrival.bytes = bytes.min(Footprint::SATURATED) as u32;
         let now = self.nanoseconds(now);
         let mut state = self.lock();
+        arrival.weight = self.weight(owner);
         // Somebody may have left meanwhile.
         if let Some(grant) = state.start(&arrival) {
             drop(state);
-            return Asked::Runs(Permit::new(domain, grant));
+            return Asked::Runs(Permit::new(share, grant));
         }
         let depth = state.counts().queued();
         if state.is_closed() {
@@ -239,7 +266,7 @@ impl Shared {
         }
         let ticket = state.enqueue(&arrival, None, now);
         drop(state);
-        Asked::Waits(Waiter::new(domain, ticket))
+        Asked::Waits(Waiter::new(share, ticket))
     }
 
     /// Changes the state, grants what can start then, and wakes those.

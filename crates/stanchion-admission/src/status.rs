@@ -91,7 +91,7 @@ impl AdmissionStatus {
                 .filter_map(|domain| {
                     let counts = state.domain_counts(domain.at);
                     Some(DomainStatus {
-                        candidate: domain.name.clone()?,
+                        candidate: domain.name()?.clone(),
                         in_flight: counts.in_flight(),
                         queued: counts.queued(),
                         adaptive_limit: domain.adapted(),

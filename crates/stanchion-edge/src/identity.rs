@@ -10,8 +10,16 @@ pub(crate) const ATTEMPTS: HeaderName = HeaderName::from_static("x-stanchion-att
 
 const EVENTS: HeaderName = HeaderName::from_static("x-stanchion-events");
 
-/// Longer names are no names: identity is a key of bounded maps.
-const MAX_NAME: usize = 256;
+/// Whether a text can be the name of an owner, a session or an epoch in a header, as it stands: UTF-8 without control
+/// characters, not blank, without spaces around it, and of at most 256 bytes, since names are keys of bounded maps.
+///
+/// ```
+/// assert!(stanchion_edge::is_name("Büro 7"));
+/// assert!(!stanchion_edge::is_name(" ") && !stanchion_edge::is_name("a\nb"));
+/// ```
+pub fn is_name(text: &str) -> bool {
+    (1..=256).contains(&text.len()) && text.trim() == text && !text.chars().any(char::is_control)
+}
 
 pub(crate) fn context(headers: &HeaderMap, layer: &EdgeLayer) -> Context {
     let mut context = Context::builder();
@@ -20,11 +28,8 @@ pub(crate) fn context(headers: &HeaderMap, layer: &EdgeLayer) -> Context {
     }
     if layer.identity_headers {
         let text = |name: &str| {
-            headers
-                .get(name)
-                .and_then(|value| value.to_str().ok())
-                .map(str::trim)
-                .filter(|text| !text.is_empty() && text.len() <= MAX_NAME)
+            let text = std::str::from_utf8(headers.get(name)?.as_bytes()).ok()?.trim();
+            is_name(text).then_some(text)
         };
         if let Some(session) = text("x-stanchion-session") {
             context = context.session(session);

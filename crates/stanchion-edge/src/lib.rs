@@ -130,6 +130,7 @@ mod service;
 
 pub use body::EdgeBody;
 pub use future::EdgeFuture;
+pub use identity::is_name;
 pub use layer::EdgeLayer;
 pub use service::Edge;
 

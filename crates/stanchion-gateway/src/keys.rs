@@ -129,7 +129,10 @@ impl ClientKeys {
         let known = clients.iter().map(|client| {
             let identity = Identity::new(Known {
                 believed: client.identity_headers,
-                owner: client.owner.as_deref().and_then(|owner| HeaderValue::from_str(owner).ok()),
+                owner: client
+                    .owner
+                    .as_deref()
+                    .map(|owner| HeaderValue::from_str(owner).expect("no configuration has an owner that is no name")),
                 class: client.class.map(|class| HeaderValue::from_static(class.as_str())),
                 models: client.models.as_deref().map(AllowedModels::new),
                 limiter: limiters.of(client),

@@ -1,7 +1,7 @@
 //! What is known of owners and domains.
 
 use super::{
-    Arrival, Grant, Index, NIL, Scheduler,
+    Arrival, Classes, Grant, Index, NIL, Scheduler,
     bounds::{allowed, non_foreground},
     lanes::Lane,
     line::Line,
@@ -70,8 +70,54 @@ pub(super) struct Domain {
     pub(super) counts: Counts,
     pub(super) line: Line,
     pub(super) pace: Pace,
+    /// By their numbers. One that nobody has open is used anew.
+    pub(super) shares: Vec<Share>,
     /// Those that have lanes: as many as there are classes and limits in use.
     pub(super) groups: Vec<u32>,
+}
+
+/// What the requests under one limit of concurrency have of a domain. Policies are no part of a domain's identity: all
+/// shares together may have what the widest of them may.
+#[derive(Debug)]
+pub(super) struct Share {
+    pub(super) concurrency: u32,
+    pub(super) in_flight: [u32; 3],
+    /// How often it is open.
+    open: u32,
+}
+
+/// How far a domain is open to the requests of one of its shares.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Room {
+    /// What the share has in flight.
+    pub(super) own: [u32; 3],
+    /// What the share may have.
+    pub(super) own_limit: u32,
+    /// What all of the domain may have.
+    pub(super) limit: u32,
+}
+
+impl Domain {
+    /// What the widest of its shares may have.
+    pub(super) fn widest(&self) -> Option<u32> {
+        self.shares.iter().filter(|share| share.open > 0).map(|share| share.concurrency).max()
+    }
+
+    pub(super) fn room(&self, share: u32) -> Room {
+        let Share { concurrency, in_flight, .. } = self.shares[share as usize];
+        let all = self.widest().unwrap_or(concurrency);
+        Room { own: in_flight, own_limit: concurrency.min(self.cap), limit: all.min(self.cap) }
+    }
+
+    /// Whether it is open to a class in this share, whoever asks.
+    fn is_open(&self, share: u32, class: u8, classes: bool) -> bool {
+        let Room { own, own_limit, limit } = self.room(share);
+        let all = &self.counts.in_flight;
+        let fits = |of: &[u32; 3], limit: u32| {
+            of.iter().sum::<u32>() < limit && (!classes || class == 0 || of[1] + of[2] < non_foreground(limit))
+        };
+        fits(&own, own_limit) && fits(all, limit) && (!classes || class < 2 || all[2] < Classes::INTERNAL_DOMAIN)
+    }
 }
 
 impl Owner {
@@ -106,13 +152,33 @@ impl<W> Scheduler<W> {
     /// A domain, with a limit of its own that moves. To be closed once.
     pub(crate) fn open_domain(&mut self, cap: u32) -> u32 {
         let (counts, line, pace) = (Counts::default(), Line::default(), Pace::default());
-        self.domains.insert(Domain { cap, counts, line, pace, groups: Vec::new() })
+        self.domains.insert(Domain { cap, counts, line, pace, shares: Vec::new(), groups: Vec::new() })
     }
 
     /// Forgets a domain that nobody asks for any more. Nothing of it runs or waits.
     pub(crate) fn close_domain(&mut self, domain: u32) {
         let domain = self.domains.remove(domain);
         debug_assert!(domain.counts.is_idle(), "somebody is there");
+    }
+
+    /// The share of a domain under a limit of concurrency, to be closed as often as it is opened. Somebody may start: drain.
+    pub(crate) fn open_share(&mut self, domain: u32, concurrency: u32) -> u32 {
+        let shares = &mut self.domains[domain].shares;
+        let known = shares.iter().position(|share| share.open > 0 && share.concurrency == concurrency);
+        let at = known.or_else(|| shares.iter().position(|share| share.open == 0)).unwrap_or_else(|| {
+            shares.push(Share { concurrency, in_flight: [0; 3], open: 0 });
+            shares.len() - 1
+        });
+        shares[at].concurrency = concurrency;
+        shares[at].open += 1;
+        self.refresh_domain(domain);
+        at as u32
+    }
+
+    /// Closes a share. Who had it open has nothing in it that runs or waits.
+    pub(crate) fn close_share(&mut self, domain: u32, share: u32) {
+        self.domains[domain].shares[share as usize].open -= 1;
+        self.refresh_domain(domain);
     }
 
     /// Where an owner's record is; a new one if there is none.
@@ -154,16 +220,17 @@ impl<W> Scheduler<W> {
         self.owners.len() - usize::from(self.idle.is_some())
     }
 
-    pub(super) fn run(&mut self, owner: u32, domain: u32, class: u8) -> Grant {
+    pub(super) fn run(&mut self, owner: u32, domain: u32, share: u32, class: u8) -> Grant {
         let index = usize::from(class);
         self.counts.in_flight[index] += 1;
         self.owners[owner].counts.in_flight[index] += 1;
-        let of_domain = &mut self.domains[domain].counts;
-        self.busy_domains += usize::from(of_domain.is_idle());
-        of_domain.in_flight[index] += 1;
+        let of_domain = &mut self.domains[domain];
+        self.busy_domains += usize::from(of_domain.counts.is_idle());
+        of_domain.counts.in_flight[index] += 1;
+        of_domain.shares[share as usize].in_flight[index] += 1;
         self.refresh_owner(owner);
         self.refresh_domain(domain);
-        Grant { owner, domain, class }
+        Grant { owner, domain, share, class }
     }
 
     /// Forgets an owner of whom nothing runs or waits any more, and says anew what the limits leave room for.
@@ -198,17 +265,10 @@ impl<W> Scheduler<W> {
     }
 
     pub(super) fn refresh_domain(&mut self, at: u32) {
-        let Domain { cap, counts, groups, .. } = &self.domains[at];
-        for group in groups {
+        let domain = &self.domains[at];
+        for group in &domain.groups {
             let group = &self.groups[*group];
-            let limit = group.limits.concurrency.min(*cap);
-            let others = counts.in_flight[1] + counts.in_flight[2];
-            let is_open = counts.in_flight() < limit
-                && self.limits.classes.is_none_or(|_| match group.class {
-                    0 => true,
-                    1 => others < non_foreground(limit),
-                    _ => others < non_foreground(limit) && counts.in_flight[2] < super::Classes::INTERNAL_DOMAIN,
-                });
+            let is_open = domain.is_open(group.share, group.class, self.limits.classes.is_some());
             let page = &mut self.pages[group.page as usize];
             page.open = page.open & !(1 << group.bit) | u64::from(is_open) << group.bit;
         }

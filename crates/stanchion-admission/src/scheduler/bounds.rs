@@ -4,24 +4,27 @@ use stanchion_core::{AdmissionResource, AdmissionScope, RequestClass};
 
 use super::{
     Arrival, Classes, Constraint, Limits, Scheduler,
-    account::{Allowed, Counts, Domain, Owner},
+    account::{Allowed, Counts, Domain, Owner, Room},
 };
 
 impl<W> Scheduler<W> {
     /// The first limit that a request would break by running.
     pub(super) fn blocking(&self, arrival: &Arrival, domain: &Domain, owner: Option<&Owner>) -> Option<Constraint> {
         use AdmissionScope as Scope;
-        let limit = arrival.limits.concurrency.min(domain.cap);
+        let Room { own, own_limit, limit } = domain.room(arrival.share);
         let zero = Counts::default();
         let (domain, owner, all) = (&domain.counts, owner.map_or(&zero, |owner| &owner.counts), &self.counts);
         let classes = self.limits.classes.filter(|_| arrival.class != RequestClass::Foreground);
         let is_internal = arrival.class == RequestClass::Internal;
         let check = |scope, in_flight, limit| (in_flight >= limit).then(|| stream(scope, in_flight, limit));
         let others = |counts: &Counts| counts.in_flight[1] + counts.in_flight[2];
+        let own_others = own[1] + own[2];
         check(Scope::Owner, owner.in_flight(), self.limits.owner)
             .or_else(|| check(Scope::Class, others(owner), classes?.non_foreground_owner))
+            .or_else(|| check(Scope::Domain, own.iter().sum(), own_limit))
             .or_else(|| check(Scope::Domain, domain.in_flight(), limit))
-            .or_else(|| classes.and_then(|_| check(Scope::Class, others(domain), non_foreground(limit))))
+            .or_else(|| check(Scope::Class, own_others, classes.map(|_| non_foreground(own_limit))?))
+            .or_else(|| check(Scope::Class, others(domain), classes.map(|_| non_foreground(limit))?))
             .or_else(|| {
                 let limited = classes.filter(|_| is_internal);
                 limited.and_then(|_| check(Scope::Class, domain.in_flight[2], Classes::INTERNAL_DOMAIN))
@@ -32,14 +35,14 @@ impl<W> Scheduler<W> {
     }
 
     pub(super) fn domain_total(arrival: &Arrival, domain: &Domain) -> Constraint {
-        let limit = arrival.limits.concurrency.min(domain.cap);
+        let Room { limit, .. } = domain.room(arrival.share);
         stream(AdmissionScope::Domain, domain.counts.in_flight(), limit)
     }
 
     /// The first limit that a request would break by waiting.
     pub(super) fn pending(&self, arrival: &Arrival, domain: &Domain, owner: Option<&Owner>) -> Option<Constraint> {
         use AdmissionScope as Scope;
-        let cap = arrival.limits.concurrency.min(domain.cap);
+        let Room { limit: cap, .. } = domain.room(arrival.share);
         let zero = Counts::default();
         let (domain, owner, all) = (&domain.counts, owner.map_or(&zero, |owner| &owner.counts), &self.counts);
         let Limits { pending, owner_pending, bytes, owner_bytes, .. } = self.limits;

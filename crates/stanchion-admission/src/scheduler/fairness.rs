@@ -21,14 +21,15 @@ impl Rush {
         let limits = Limits { pending: 1 << 20, owner_pending: 1 << 20, ..shared() };
         let mut scheduler = Scheduler::new(limits);
         scheduler.open_domain(u32::MAX);
+        scheduler.open_share(0, 1);
         let arrival = Self::arrival(u64::MAX, 1, 1, Foreground);
         let running = scheduler.start(&arrival).unwrap();
         Self { scheduler, weights, cost: 1, running }
     }
 
     fn arrival(owner: u64, weight: u8, cost: u8, class: RequestClass) -> Arrival {
-        let limits = DomainLimits { concurrency: 1, pending: 1 << 20, bytes: 1 << 30 };
-        Arrival { domain: 0, limits, owner, weight, class, bytes: 0, cost }
+        let limits = DomainLimits { pending: 1 << 20, bytes: 1 << 30 };
+        Arrival { domain: 0, share: 0, limits, owner, weight, class, bytes: 0, cost }
     }
 
     fn enqueue(&mut self, owner: u64, class: RequestClass, now: u64) {
@@ -41,7 +42,7 @@ impl Rush {
     /// Whose turn it is next.
     fn next(&mut self, now: u64) -> u64 {
         let mut granted = Vec::new();
-        let done = std::mem::replace(&mut self.running, Grant { owner: 0, domain: 0, class: 0 });
+        let done = std::mem::replace(&mut self.running, Grant { owner: 0, domain: 0, share: 0, class: 0 });
         self.scheduler.release(done);
         self.scheduler.drain(now, |at, owner| granted.push((at, *owner)));
         assert_eq!(granted.len(), 1);
@@ -90,6 +91,22 @@ fn shares_are_as_the_weights() {
         let meant = f64::from(weights[0]) / f64::from(weights[1]);
         assert!((ratio / meant - 1.0).abs() < 0.02, "{weights:?} {costs:?}: {ratio}");
     }
+}
+
+#[test]
+fn what_costs_much_elsewhere_makes_nobodys_turn_longer_here() {
+    let mut rush = Rush::new(Vec::new());
+    for _ in 0..200 {
+        rush.enqueue(0, Foreground, 0);
+    }
+    (1..=3).for_each(|owner| rush.enqueue(owner, Foreground, 0));
+    // A domain that is full, and that stays so.
+    let full = rush.scheduler.open_domain(0);
+    let share = rush.scheduler.open_share(full, 1);
+    let dear = Arrival { domain: full, share, ..Rush::arrival(9, 1, MAX_COST, Foreground) };
+    rush.scheduler.enqueue(&dear, 9, 0);
+    let round: Vec<u64> = (0..4).map(|_| rush.next(0)).collect();
+    assert_eq!(round, [0, 1, 2, 3]);
 }
 
 #[test]

@@ -1,16 +1,18 @@
 //! Where tickets stand until they are granted.
 
-use super::{Arrival, DomainLimits, NIL, Scheduler, Ticket, account::give_back, bounds::allowed, tree::Tree};
+use super::{Arrival, NIL, Scheduler, Ticket, account::give_back, bounds::allowed, rotation::Costs, tree::Tree};
 
-/// What lanes of different owners have in common. It has a bit of one page.
+/// What lanes of different owners have in common: domain, share of it, and class. It has a bit of one page.
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) domain: u32,
     pub(super) class: u8,
-    pub(super) limits: DomainLimits,
+    pub(super) share: u32,
     pub(super) page: u32,
     pub(super) bit: u8,
     lanes: u32,
+    /// Of its tickets; none while all that wait cost 1.
+    pub(super) costs: Option<Box<Costs>>,
 }
 
 /// Up to 64 groups, and the owners that wait in them.
@@ -42,9 +44,10 @@ impl<W> Scheduler<W> {
     /// The group of a request's lane.
     pub(super) fn group(&mut self, arrival: &Arrival) -> u32 {
         let class = arrival.class as u8;
+        let share = arrival.share;
         let known = self.domains[arrival.domain].groups.iter().copied().find(|at| {
             let group = &self.groups[*at];
-            group.class == class && group.limits == arrival.limits
+            group.class == class && group.share == share
         });
         if let Some(known) = known {
             return known;
@@ -54,7 +57,7 @@ impl<W> Scheduler<W> {
             self.pages.len() - 1
         });
         let bit = self.pages[page].used.trailing_ones() as u8;
-        let group = Group { domain: arrival.domain, class, limits: arrival.limits, page: page as u32, bit, lanes: 0 };
+        let group = Group { domain: arrival.domain, class, share, page: page as u32, bit, lanes: 0, costs: None };
         let at = self.groups.insert(group);
         self.domains[arrival.domain].groups.push(at);
         let page = &mut self.pages[page];

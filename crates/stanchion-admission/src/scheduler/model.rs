@@ -26,6 +26,8 @@ struct Model {
     /// Key, order, weight, and what is kept of the credit.
     owners: Vec<(u64, u64, u8, u64)>,
     caps: HashMap<u32, u32>,
+    /// Which shares are open, by domain and number, and what each may have.
+    shares: HashMap<(u32, u32), u32>,
     orders: u64,
     cursor: u64,
     credit: u64,
@@ -63,8 +65,13 @@ impl Model {
         self.queue.iter().filter(|ticket| which(&ticket.arrival)).map(|ticket| u64::from(ticket.arrival.bytes)).sum()
     }
 
+    fn share_limit(&self, asks: &Arrival) -> u32 {
+        self.shares[&(asks.domain, asks.share)].min(self.caps[&asks.domain])
+    }
+
     fn domain_limit(&self, asks: &Arrival) -> u32 {
-        asks.limits.concurrency.min(self.caps[&asks.domain])
+        let shares = self.shares.iter().filter(|((domain, _), _)| *domain == asks.domain);
+        shares.map(|(_, limit)| *limit).max().unwrap().min(self.caps[&asks.domain])
     }
 
     fn blocking(&self, asks: &Arrival) -> Hit {
@@ -73,17 +80,22 @@ impl Model {
         let others = |other: &Arrival| other.class != RequestClass::Foreground;
         let internal = |other: &Arrival| other.class == RequestClass::Internal;
         let classes = self.limits.classes.filter(|_| others(asks));
-        let limit = self.domain_limit(asks);
+        let share = |other: &Arrival| domain(other) && other.share == asks.share;
+        let (own, limit) = (self.share_limit(asks), self.domain_limit(asks));
 
         let mut hits = vec![hit(Stream, Scope::Owner, self.in_flight(owner), self.limits.owner)];
         if let Some(classes) = classes {
             let has = self.in_flight(|other| owner(other) && others(other));
             hits.push(hit(Stream, Scope::Class, has, classes.non_foreground_owner));
         }
+        hits.push(hit(Stream, Scope::Domain, self.in_flight(share), own));
         hits.push(hit(Stream, Scope::Domain, self.in_flight(domain), limit));
         if classes.is_some() {
+            let but_one = |limit| if limit > 2 { limit - 1 } else { 1 };
+            let has = self.in_flight(|other| share(other) && others(other));
+            hits.push(hit(Stream, Scope::Class, has, but_one(own)));
             let has = self.in_flight(|other| domain(other) && others(other));
-            hits.push(hit(Stream, Scope::Class, has, if limit > 2 { limit - 1 } else { 1 }));
+            hits.push(hit(Stream, Scope::Class, has, but_one(limit)));
             if internal(asks) {
                 hits.push(hit(Stream, Scope::Class, self.in_flight(|other| domain(other) && internal(other)), 1));
             }
@@ -202,7 +214,10 @@ impl Model {
             let could: Vec<&Waiting> =
                 self.queue.iter().filter(|ticket| self.blocking(&ticket.arrival).is_none()).collect();
             let Some(rank) = could.iter().map(|ticket| self.rank(ticket)).min() else { return granted };
-            let unit = self.queue.iter().map(|ticket| u64::from(ticket.arrival.cost)).max().unwrap();
+            // What could start if nobody knew its owner.
+            let stranger = |ticket: &&Waiting| self.blocking(&Arrival { owner: u64::MAX, ..ticket.arrival }).is_none();
+            let costs = self.queue.iter().filter(stranger).map(|ticket| u64::from(ticket.arrival.cost));
+            let unit = costs.max().unwrap();
             // The queue is in order of arrival, so the first found is the oldest.
             let ticket_of = |key: u64| {
                 could.iter().find(|ticket| ticket.arrival.owner == key && self.rank(ticket) == rank).copied()
@@ -249,11 +264,20 @@ impl Model {
 
 #[derive(Debug, Clone)]
 enum Act {
-    Arrive { domain: u32, policy: usize, owner: u64, class: usize, bytes: u32, cost: u8 },
+    Arrive {
+        domain: u32,
+        policy: usize,
+        owner: u64,
+        class: usize,
+        bytes: u32,
+        cost: u8,
+    },
     Release(prop::sample::Index),
     Leave(prop::sample::Index),
     Pass(u64),
     Cap(u32, u32),
+    /// A share is opened, or closed if nobody uses it.
+    Share(u32, usize),
     Limit(Limits, u8),
 }
 
@@ -268,6 +292,7 @@ fn act(costs: bool) -> impl Strategy<Value = Act> {
         2 => any::<prop::sample::Index>().prop_map(Act::Leave),
         2 => (0..25u64).prop_map(Act::Pass),
         1 => (0..4u32, 1..5u32).prop_map(|(domain, cap)| Act::Cap(domain, cap)),
+        1 => (0..4u32, 0..2usize).prop_map(|(domain, policy)| Act::Share(domain, policy)),
         1 => (limits(), 1..4u8).prop_map(|(limits, weight)| Act::Limit(limits, weight)),
     ]
 }
@@ -297,12 +322,21 @@ fn limits() -> impl Strategy<Value = Limits> {
 
 const WEIGHTS: [u8; 6] = [1, 3, 1, 2, 1, 5];
 
-fn play(mut limits: Limits, acts: Vec<Act>, rotation: Rotation) {
+/// The limits of concurrency of the shares.
+const SHARES: [u32; 2] = [2, 4];
+/// The domains that the acts are about come first; then one where nothing is limited, and such where nothing runs.
+const FREE: u32 = 4;
+const SHUT: std::ops::Range<u32> = 5..27;
+
+/// Plays acts to the scheduler and to the model. In a crowd, more lanes than a page has stand before all others.
+fn play(mut limits: Limits, acts: Vec<Act>, rotation: Rotation, crowd: bool) {
     // The simple rotation does not care when an owner came: there they are all here from the beginning to the end.
     let standing = if rotation == Rotation::Simple { WEIGHTS.len() } else { 0 };
     let widen = |limits: &mut Limits| {
         limits.global = limits.global.saturating_add(standing as u32);
         limits.owner = limits.owner.saturating_add(u32::from(standing > 0));
+        let waiting = if crowd { 3 * SHUT.len() as u32 } else { 0 };
+        (limits.pending, limits.owner_pending) = (limits.pending + waiting, limits.owner_pending + waiting);
     };
     widen(&mut limits);
     let mut model = Model {
@@ -311,7 +345,8 @@ fn play(mut limits: Limits, acts: Vec<Act>, rotation: Rotation) {
         queue: Vec::new(),
         running: Vec::new(),
         owners: Vec::new(),
-        caps: (0..5).map(|domain| (domain, u32::MAX)).collect(),
+        caps: (0..SHUT.end).map(|domain| (domain, if domain < SHUT.start { u32::MAX } else { 0 })).collect(),
+        shares: HashMap::new(),
         orders: 0,
         cursor: 0,
         credit: 0,
@@ -319,11 +354,15 @@ fn play(mut limits: Limits, acts: Vec<Act>, rotation: Rotation) {
         clock: 0,
     };
     let mut scheduler = Scheduler::<u32>::new(limits);
-    (0..5).for_each(|domain| assert_eq!(scheduler.open_domain(u32::MAX), domain));
-    let policies = [
-        DomainLimits { concurrency: 2, pending: 8, bytes: 150 },
-        DomainLimits { concurrency: 4, pending: 30, bytes: 10_000 },
-    ];
+    (0..SHUT.end).for_each(|domain| assert_eq!(scheduler.open_domain(model.caps[&domain]), domain));
+    let policies = [DomainLimits { pending: 8, bytes: 150 }, DomainLimits { pending: 30, bytes: 10_000 }];
+    // What the scheduler calls a policy's share of a domain.
+    let mut shares: HashMap<(u32, usize), u32> = HashMap::new();
+    let open = |scheduler: &mut Scheduler<u32>, model: &mut Model, (domain, policy): (u32, usize)| {
+        let share = scheduler.open_share(domain, SHARES[policy]);
+        assert_eq!(model.shares.insert((domain, share), SHARES[policy]), None);
+        share
+    };
     // By the number of the arrival: where the ticket is, and the grant.
     let mut tickets: HashMap<u32, u32> = HashMap::new();
     let mut grants: HashMap<u32, Grant> = HashMap::new();
@@ -331,13 +370,26 @@ fn play(mut limits: Limits, acts: Vec<Act>, rotation: Rotation) {
     let equal = rotation == Rotation::Simple;
     let mut weights = if equal { [1; 6] } else { WEIGHTS };
     for owner in 0..standing as u64 {
-        let limits = DomainLimits { concurrency: u32::MAX, pending: 1, bytes: 1 };
+        let limits = DomainLimits { pending: 1, bytes: 1 };
         let class = RequestClass::Foreground;
-        let arrival = Arrival { domain: 4, limits, owner, weight: 1, class, bytes: 0, cost: 1 };
+        let share = scheduler.open_share(FREE, u32::MAX);
+        model.shares.insert((FREE, share), u32::MAX);
+        let arrival = Arrival { domain: FREE, share, limits, owner, weight: 1, class, bytes: 0, cost: 1 };
         id += 1;
         model.remember(&arrival);
         model.running.push((id, arrival));
         grants.insert(id, scheduler.start(&arrival).expect("there is room"));
+    }
+    for domain in SHUT.filter(|_| crowd) {
+        let share = open(&mut scheduler, &mut model, (domain, 0));
+        for class in CLASSES {
+            id += 1;
+            let limits = policies[1];
+            let arrival = Arrival { domain, share, limits, owner: 0, weight: 1, class, bytes: 0, cost: 1 };
+            tickets.insert(id, scheduler.enqueue(&arrival, id, 0));
+            model.remember(&arrival);
+            model.queue.push(Waiting { id, arrival, enqueued: 0 });
+        }
     }
     for act in acts {
         match act {
@@ -345,7 +397,10 @@ fn play(mut limits: Limits, acts: Vec<Act>, rotation: Rotation) {
                 id += 1;
                 let weight = weights[owner as usize];
                 let class = CLASSES[class];
-                let arrival = Arrival { domain, limits: policies[policy], owner, weight, class, bytes, cost };
+                let share = *shares
+                    .entry((domain, policy))
+                    .or_insert_with(|| open(&mut scheduler, &mut model, (domain, policy)));
+                let arrival = Arrival { domain, share, limits: policies[policy], owner, weight, class, bytes, cost };
                 let blocking = model.blocking(&arrival);
                 match scheduler.start(&arrival) {
                     Some(grant) => {
@@ -383,6 +438,20 @@ fn play(mut limits: Limits, acts: Vec<Act>, rotation: Rotation) {
                 model.caps.insert(domain, cap);
                 scheduler.cap(domain, cap);
             }
+            Act::Share(domain, policy) => match shares.get(&(domain, policy)).copied() {
+                None => {
+                    let share = open(&mut scheduler, &mut model, (domain, policy));
+                    shares.insert((domain, policy), share);
+                }
+                Some(share) => {
+                    let uses = |arrival: &Arrival| (arrival.domain, arrival.share) == (domain, share);
+                    if model.in_flight(uses) + model.queued(uses) == 0 {
+                        scheduler.close_share(domain, share);
+                        shares.remove(&(domain, policy));
+                        model.shares.remove(&(domain, share));
+                    }
+                }
+            },
             Act::Limit(mut limits, factor) => {
                 widen(&mut limits);
                 weights = if equal { [1; 6] } else { WEIGHTS.map(|weight| weight * factor) };
@@ -428,7 +497,7 @@ fn play(mut limits: Limits, acts: Vec<Act>, rotation: Rotation) {
     assert_eq!(*scheduler.counts(), Counts::default());
     assert_eq!((scheduler.owner_count(), scheduler.domain_count()), (0, 0));
     assert!(scheduler.pages.len() <= 1 && scheduler.pages.iter().all(|page| page.used == 0 && page.open == 0));
-    assert_eq!((scheduler.lanes.len(), scheduler.groups.len(), scheduler.costs.present), (0, 0, 0));
+    assert_eq!((scheduler.lanes.len(), scheduler.groups.len(), scheduler.costly), (0, 0, 0));
     assert!(scheduler.ages.iter().all(|ages| ages.oldest == NIL && ages.youngest == NIL));
 }
 
@@ -437,11 +506,20 @@ proptest! {
 
     #[test]
     fn with_equal_weights_and_costs_owners_take_turns_in_the_order_in_which_they_came(limits in limits(), acts in prop::collection::vec(act(false), 1..150)) {
-        play(limits, acts, Rotation::Simple);
+        play(limits, acts, Rotation::Simple, false);
     }
 
     #[test]
     fn it_grants_what_the_rules_grant_in_their_order(limits in limits(), acts in prop::collection::vec(act(true), 1..150)) {
-        play(limits, acts, Rotation::DeficitRoundRobin);
+        play(limits, acts, Rotation::DeficitRoundRobin, false);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn it_grants_the_same_with_more_lanes_than_a_page_has(limits in limits(), acts in prop::collection::vec(act(true), 1..100)) {
+        play(limits, acts, Rotation::DeficitRoundRobin, true);
     }
 }

@@ -14,11 +14,11 @@ pub(super) struct Cursor {
     newcomers: u32,
 }
 
-/// How many tickets of each cost wait.
+/// How many tickets of each cost there are, of those that cost more than 1.
 #[derive(Debug)]
 pub(super) struct Costs {
     counts: [u32; MAX_COST as usize + 1],
-    pub(super) present: u128,
+    present: u128,
 }
 
 impl Default for Costs {
@@ -28,12 +28,12 @@ impl Default for Costs {
 }
 
 impl Costs {
-    pub(super) fn add(&mut self, cost: u8) {
+    fn add(&mut self, cost: u8) {
         self.counts[usize::from(cost)] += 1;
         self.present |= 1 << cost;
     }
 
-    pub(super) fn remove(&mut self, cost: u8) {
+    fn remove(&mut self, cost: u8) {
         self.counts[usize::from(cost)] -= 1;
         if self.counts[usize::from(cost)] == 0 {
             self.present &= !(1 << cost);
@@ -41,7 +41,7 @@ impl Costs {
     }
 
     fn largest(&self) -> u32 {
-        self.present.checked_ilog2().unwrap_or(1).max(1)
+        self.present.checked_ilog2().unwrap_or(1)
     }
 }
 
@@ -94,14 +94,41 @@ impl<W> Scheduler<W> {
             }
         };
         let (at, cost) = self.first_of(order, owner, rank, open).expect("it has a ticket of this rank");
-        self.visit(order, owner);
+        let unit = self.largest_cost(open);
+        self.visit(order, owner, unit);
         self.cursor.credit -= cost;
         Some(at)
     }
 
-    /// Moves the rotation on to an owner.
-    fn visit(&mut self, order: u64, owner: u32) {
-        let unit = self.costs.largest();
+    pub(super) fn add_cost(&mut self, group: u32, cost: u8) {
+        if cost > 1 {
+            self.costly += 1;
+            self.groups[group].costs.get_or_insert_default().add(cost);
+        }
+    }
+
+    pub(super) fn remove_cost(&mut self, group: u32, cost: u8) {
+        if cost > 1 {
+            self.costly -= 1;
+            self.groups[group].costs.as_mut().expect("it was added").remove(cost);
+        }
+    }
+
+    /// The largest cost of those that could start if it were not for their owners.
+    fn largest_cost(&self, open: impl Fn(&Page) -> u64) -> u32 {
+        if self.costly == 0 {
+            return 1;
+        }
+        let groups = self.pages.iter().flat_map(|page| {
+            let open = open(page);
+            let bits = (0..64).filter(move |bit| open >> bit & 1 == 1);
+            bits.filter_map(|bit: usize| self.groups.get(page.groups[bit]))
+        });
+        groups.filter_map(|group| group.costs.as_ref()).map(|costs| costs.largest()).max().unwrap_or(1)
+    }
+
+    /// Moves the rotation on to an owner, whose credit grows by its weight times a unit.
+    fn visit(&mut self, order: u64, owner: u32, unit: u32) {
         let Cursor { order: last, owner: last_at, credit, .. } = self.cursor;
         if self.owners.get(last_at).is_some_and(|owner| owner.order == last) {
             self.owners[last_at].kept = credit.min((unit - 1).into()) as u8;

@@ -30,11 +30,9 @@ impl Classes {
     pub(super) const INTERNAL_DOMAIN: u32 = 1;
 }
 
-/// What the requests of one policy may have of a domain. It is no part of the domain's identity: each request is held
-/// against its own.
+/// How much may wait for a domain when a request of one policy comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DomainLimits {
-    pub(crate) concurrency: u32,
     pub(crate) pending: u32,
     pub(crate) bytes: u64,
 }
@@ -44,6 +42,8 @@ pub(crate) struct DomainLimits {
 pub(crate) struct Arrival {
     /// As [`open_domain`](Scheduler::open_domain) has numbered it.
     pub(crate) domain: u32,
+    /// As [`open_share`](Scheduler::open_share) has numbered it.
+    pub(crate) share: u32,
     pub(crate) limits: DomainLimits,
     pub(crate) owner: u64,
     pub(crate) weight: u8,
@@ -60,6 +60,7 @@ pub(crate) const MAX_COST: u8 = 100;
 pub(crate) struct Grant {
     pub(super) owner: u32,
     pub(super) domain: u32,
+    pub(super) share: u32,
     pub(super) class: u8,
 }
 

@@ -26,7 +26,9 @@ pub(super) fn shared() -> Limits {
     Limits { global: u32::MAX, owner: u32::MAX, classes: None, ..limits() }
 }
 
-const DOMAIN: DomainLimits = DomainLimits { concurrency: 4, pending: 32, bytes: 64 << 20 };
+const DOMAIN: DomainLimits = DomainLimits { pending: 32, bytes: 64 << 20 };
+/// What may be in flight in a domain.
+const CONCURRENCY: u32 = 4;
 
 /// How many domains are open.
 const DOMAINS: u32 = 300;
@@ -35,6 +37,7 @@ const DOMAINS: u32 = 300;
 struct Desk {
     scheduler: Scheduler<&'static str>,
     now: u64,
+    share: u32,
     domain: DomainLimits,
     running: Vec<(&'static str, Grant)>,
     waiting: Vec<(&'static str, u32)>,
@@ -59,21 +62,28 @@ impl Desk {
     fn new(limits: Limits) -> Self {
         let (running, waiting) = (Vec::new(), Vec::new());
         let mut scheduler = Scheduler::new(limits);
-        (0..DOMAINS).for_each(|domain| assert_eq!(scheduler.open_domain(u32::MAX), domain));
-        Self { scheduler, now: 0, domain: DOMAIN, running, waiting }
+        for domain in 0..DOMAINS {
+            assert_eq!(scheduler.open_domain(u32::MAX), domain);
+            assert_eq!(scheduler.open_share(domain, CONCURRENCY), 0);
+        }
+        Self { scheduler, now: 0, share: 0, domain: DOMAIN, running, waiting }
     }
 
     fn with_domain(self, domain: DomainLimits) -> Self {
         Self { domain, ..self }
     }
 
-    fn concurrency(self, concurrency: u32) -> Self {
-        self.with_domain(DomainLimits { concurrency, ..DOMAIN })
+    fn concurrency(mut self, concurrency: u32) -> Self {
+        for domain in 0..DOMAINS {
+            self.scheduler.close_share(domain, 0);
+            assert_eq!(self.scheduler.open_share(domain, concurrency), 0, "it is used anew");
+        }
+        self
     }
 
     fn arrival(&self, owner: &str, class: RequestClass) -> Arrival {
         let owner = owner.bytes().fold(0, |key: u64, byte| key << 8 | u64::from(byte));
-        Arrival { domain: 0, limits: self.domain, owner, weight: 1, class, bytes: 0, cost: 1 }
+        Arrival { domain: 0, share: self.share, limits: self.domain, owner, weight: 1, class, bytes: 0, cost: 1 }
     }
 
     fn ask(&mut self, name: &'static str, owner: &str, class: RequestClass) -> Got {
@@ -303,7 +313,7 @@ fn the_bytes_of_an_owner_and_of_a_domain_are_bounded_each() {
     assert_eq!(desk.ask_bytes("3", "a", Foreground, 3), Got::Full(place(PendingBytes, Owner, 0, 3)));
     assert!(matches!(desk.ask_bytes("4", "b", Foreground, 8), Got::Waits(_)));
 
-    let mut desk = Desk::new(limits()).with_domain(DomainLimits { concurrency: 1, pending: 32, bytes: 10 });
+    let mut desk = Desk::new(limits()).concurrency(1).with_domain(DomainLimits { pending: 32, bytes: 10 });
     desk.ask("1", "z", Foreground);
     assert!(matches!(desk.ask_bytes("2", "a", Foreground, 8), Got::Waits(_)));
     assert_eq!(desk.ask_bytes("3", "b", Foreground, 3), Got::Full(place(PendingBytes, Domain, 1, 1)));
@@ -354,7 +364,7 @@ fn a_full_queue_of_an_owner_a_domain_or_all_turns_away_and_stores_nothing() {
     assert_eq!(desk.ask("4", "c", Foreground), Got::Full(place(PendingCount, Global, 2, 2)));
     assert_eq!(desk.scheduler.owner_count(), 3);
 
-    let mut desk = Desk::new(limits()).with_domain(DomainLimits { concurrency: 1, pending: 1, bytes: 1 << 20 });
+    let mut desk = Desk::new(limits()).concurrency(1).with_domain(DomainLimits { pending: 1, bytes: 1 << 20 });
     desk.ask("0", "z", Foreground);
     desk.ask("1", "a", Foreground);
     assert_eq!(desk.ask("2", "b", Foreground), Got::Full(place(PendingCount, Domain, 1, 1)));
@@ -409,17 +419,54 @@ fn an_idle_domain_is_open_to_a_newcomer_however_many_wait_elsewhere() {
 }
 
 #[test]
-fn layers_count_together_in_a_domain_each_by_its_own_limit() {
+fn shares_count_together_in_a_domain_each_by_its_own_limit_and_all_by_the_widest() {
     let mut desk = Desk::new(shared()).concurrency(1);
+    let wide = desk.scheduler.open_share(0, 3);
     assert_eq!(desk.ask("1", "a", Foreground), Got::Runs);
     assert_eq!(desk.ask("2", "b", Foreground), waits(Domain, 1, 1, 1));
-    desk.domain = DomainLimits { concurrency: 2, pending: 9, bytes: 1 << 20 };
-    assert_eq!(desk.ask("3", "c", Foreground), Got::Runs);
-    assert_eq!(desk.ask("4", "d", Foreground), waits(Domain, 2, 2, 2));
+    desk.share = wide;
+    assert_eq!([desk.ask("3", "c", Foreground), desk.ask("4", "d", Foreground)], [Got::Runs, Got::Runs]);
+    assert_eq!(
+        desk.ask("5", "e", Foreground),
+        waits(Domain, 3, 3, 2),
+        "three are in flight, of which two in its share"
+    );
     assert_eq!(desk.scheduler.domain_count(), 1);
-    assert_eq!(desk.release("1"), ["4"], "one is in flight: too many for the layer of the second");
-    assert_eq!(desk.release("3"), [""; 0]);
-    assert_eq!(desk.release("4"), ["2"]);
+    assert_eq!(desk.release("3"), ["5"]);
+    assert_eq!(desk.ask("6", "f", Foreground), waits(Domain, 3, 3, 2));
+    assert_eq!(desk.release("1"), ["6"], "the next in the rotation");
+    assert_eq!(desk.release("4"), ["2"], "and then the one of the narrow share");
+}
+
+#[test]
+fn a_narrow_share_is_not_starved_by_a_wide_one_that_is_never_empty() {
+    let mut desk = Desk::new(shared()).concurrency(1);
+    let wide = desk.scheduler.open_share(0, 4);
+    desk.share = wide;
+    for name in ["1", "2", "3", "4"] {
+        assert_eq!(desk.ask(name, name, Foreground), Got::Runs);
+    }
+    desk.ask("5", "5", Foreground);
+    desk.share = 0;
+    assert_eq!(desk.ask("narrow", "a", Foreground), waits(Domain, 4, 4, 2));
+    desk.share = wide;
+    desk.ask("6", "6", Foreground);
+    assert_eq!([desk.release("1"), desk.release("2")], [["5"], ["narrow"]]);
+}
+
+#[test]
+fn a_wider_share_makes_room_where_it_is_opened_and_takes_it_along() {
+    let mut desk = Desk::new(shared()).concurrency(2);
+    let narrow = desk.scheduler.open_share(0, 1);
+    assert_eq!([desk.ask("1", "a", Foreground), desk.ask("2", "b", Foreground)], [Got::Runs, Got::Runs]);
+    desk.share = narrow;
+    assert_eq!(desk.ask("3", "c", Foreground), waits(Domain, 2, 2, 1));
+    let wide = desk.scheduler.open_share(0, 3);
+    assert_eq!(desk.drain(), ["3"]);
+    desk.scheduler.close_share(0, wide);
+    desk.share = 0;
+    assert_eq!(desk.release("1"), [""; 0]);
+    assert_eq!(desk.ask("4", "d", Foreground), waits(Domain, 2, 2, 1));
 }
 
 #[test]
@@ -456,11 +503,15 @@ fn more_groups_than_a_page_has_are_found_all_the_same() {
 #[test]
 fn a_storm_of_cancellations_leaves_nothing() {
     let mut scheduler = Scheduler::new(Limits { pending: 1 << 20, owner_pending: 1 << 20, global: 1, ..shared() });
-    let limits = DomainLimits { concurrency: 1, pending: 1 << 20, bytes: 1 << 30 };
+    let limits = DomainLimits { pending: 1 << 20, bytes: 1 << 30 };
     let class = [Foreground, Background, Internal];
-    (0..90).for_each(|domain| assert_eq!(scheduler.open_domain(u32::MAX), domain));
+    for domain in 0..90 {
+        assert_eq!(scheduler.open_domain(u32::MAX), domain);
+        assert_eq!(scheduler.open_share(domain, 1), 0);
+    }
     let arrival = |number: u64| Arrival {
         domain: (number % 90) as u32,
+        share: 0,
         limits,
         owner: number % 1_000,
         weight: 1,

@@ -1,5 +1,6 @@
 //! The permit is in the body, and is given back with its end.
 
+use http_body::Body;
 use http_body_util::BodyExt;
 use stanchion_core::{FailureKind, RequestClass};
 use stanchion_testkit::request;
@@ -60,22 +61,30 @@ async fn a_failed_call_and_a_dropped_body_free_their_permit() {
 
 #[tokio::test(start_paused = true)]
 async fn the_exchange_is_over_when_its_permit_goes_to_another() {
-    let layer = layer(one_at_a_time());
-    let drops = Arc::default();
-    let counting = {
-        let drops = Arc::clone(&drops);
-        Probe::new(move || Response::new(ScriptedBody::new([Step::Hang]).counts_drops(&drops)))
-    };
-    let held = settle(&mut call(&layer, &counting, request()).await).unwrap().unwrap();
-    let next = Probe::new({
-        let drops = Arc::clone(&drops);
-        move || {
-            assert_eq!(drops.load(std::sync::atomic::Ordering::SeqCst), 1);
-            Response::new(ScriptedBody::new([]))
+    for (step, fails) in [(Step::Hang, false), (Step::Error(FailureKind::Transport), true)] {
+        let layer = layer(one_at_a_time());
+        let drops = Arc::default();
+        let counting = {
+            let drops = Arc::clone(&drops);
+            Probe::new(move || Response::new(ScriptedBody::new([step.clone()]).counts_drops(&drops)))
+        };
+        let mut held = settle(&mut call(&layer, &counting, request()).await).unwrap().unwrap().into_body();
+        let next = Probe::new({
+            let drops = Arc::clone(&drops);
+            move || {
+                assert_eq!(drops.load(std::sync::atomic::Ordering::SeqCst), 1);
+                Response::new(ScriptedBody::new([]))
+            }
+        });
+        let mut waiting = call(&layer, &next, of("a", RequestClass::Foreground)).await;
+        assert!(settle(&mut waiting).is_none());
+        if fails {
+            assert!(held.frame().await.unwrap().is_err());
+            assert!(settle(&mut waiting).unwrap().is_ok(), "while its reader still has it");
+            assert!(held.is_end_stream() && held.frame().await.is_none());
+        } else {
+            drop(held);
+            assert!(settle(&mut waiting).unwrap().is_ok());
         }
-    });
-    let mut waiting = call(&layer, &next, of("a", RequestClass::Foreground)).await;
-    assert!(settle(&mut waiting).is_none());
-    drop(held);
-    assert!(settle(&mut waiting).unwrap().is_ok());
+    }
 }

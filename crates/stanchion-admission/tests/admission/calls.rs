@@ -1,9 +1,10 @@
 //! Whose request goes on, and when.
 
 use stanchion_admission::{Adaptive, AdmissionLayer, AdmissionPolicy, AdmissionScheduler};
-use stanchion_core::{FailureKind, RequestClass};
+use stanchion_core::{FailureKind, RequestClass, StreamRecord};
 use stanchion_testkit::{Events, request};
-use tokio::time::advance;
+use tokio::time::{advance, sleep};
+use tower::ServiceExt;
 
 use super::*;
 
@@ -203,11 +204,11 @@ async fn refusals_of_the_provider_lower_a_limit_that_adapts() {
     assert_eq!(limit(&layer), Some(10));
     let refusing = provider().failing([FailureKind::RateLimited]);
     assert!(settle(&mut call(&layer, &refusing, request()).await).unwrap().is_err());
-    assert_eq!(limit(&layer), Some(7));
+    assert_eq!(limit(&layer), Some(5));
     // What says nothing of capacity changes nothing.
     let broken = provider().failing([FailureKind::InvalidRequest]);
     assert!(settle(&mut call(&layer, &broken, request()).await).unwrap().is_err());
-    assert_eq!(limit(&layer), Some(7));
+    assert_eq!(limit(&layer), Some(5));
     for _ in 0..5 {
         let refusing = provider().failing([FailureKind::Overloaded]);
         assert!(settle(&mut call(&layer, &refusing, request()).await).unwrap().is_err());
@@ -228,6 +229,58 @@ async fn refusals_of_the_provider_lower_a_limit_that_adapts() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_limit_that_adapts_knows_silence_from_a_head_that_was_held_back() {
+    let adaptive = Adaptive::builder().ceiling(10).build().unwrap();
+    let layer = layer(AdmissionPolicy::builder().adaptive(adaptive));
+    let limit = |layer: &AdmissionLayer| layer.scheduler().status().domains[0].adaptive_limit;
+    let _known = holder(&layer).await;
+    let ask = async |output_after: Duration, then_head_after: Duration| {
+        let service = tower::service_fn(move |_: Req| async move {
+            let (record, mut recorder) = StreamRecord::new();
+            sleep(output_after).await;
+            recorder.output();
+            sleep(then_head_after).await;
+            let mut response = Response::new(ScriptedBody::new([Step::Data("text".into())]));
+            response.extensions_mut().insert(record);
+            Ok::<_, Failure>(response)
+        });
+        layer.layer(service).oneshot(request()).await.unwrap();
+    };
+    for _ in 0..30 {
+        ask(ms(100), ms(100)).await;
+    }
+    for _ in 0..30 {
+        ask(ms(100), ms(4_900)).await;
+    }
+    assert_eq!(limit(&layer), Some(10), "the whole reply came late, but its output did not");
+    let silent = provider().failing([FailureKind::FirstOutputTimeout]);
+    assert!(settle(&mut call(&layer, &silent, request()).await).unwrap().is_err());
+    assert_eq!(limit(&layer), Some(5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_goes_on_from_where_it_was_when_layers_are_made_anew() {
+    let adaptive = Adaptive::builder().ceiling(10).build().unwrap();
+    let scheduler = AdmissionScheduler::new();
+    let layer =
+        || AdmissionLayer::new(scheduler.clone(), AdmissionPolicy::builder().adaptive(adaptive).build().unwrap());
+    let limit = || scheduler.status().domains[0].adaptive_limit;
+    let before = layer();
+    let refusing = provider().failing([FailureKind::RateLimited]);
+    assert!(settle(&mut call(&before, &refusing, request()).await).unwrap().is_err());
+    assert_eq!(limit(), Some(5));
+    // Nothing is in flight: nobody remembers the domain.
+    drop((before, refusing));
+    assert!(scheduler.status().domains.is_empty());
+    let (after, running) = (layer(), holder(&layer()).await);
+    assert_eq!(limit(), Some(5));
+    drop((after, running));
+    scheduler.forget_adapted();
+    let _running = holder(&layer()).await;
+    assert_eq!(limit(), Some(10));
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_inner_service_is_asked_for_readiness_again_after_a_wait() {
     let layer = layer(one_at_a_time());
     let running = holder(&layer).await;
@@ -243,10 +296,11 @@ async fn the_inner_service_is_asked_for_readiness_again_after_a_wait() {
     let failing = provider();
     let mut waiting = call(&layer, &failing, request()).await;
     assert!(settle(&mut waiting).is_none());
-    let _unready = failing.failing_ready(FailureKind::Connect);
+    let _unready = failing.clone().failing_ready(FailureKind::Connect);
     drop(running);
-    let _ = settle(&mut waiting);
-    drop(waiting);
+    let failure = settle(&mut waiting).unwrap().unwrap_err();
+    assert_eq!((failure.kind(), failing.calls()), (FailureKind::Connect, 0));
+    // While its caller still has it, too.
     assert!(is_idle(&layer));
 }
 

@@ -58,6 +58,22 @@ async fn a_footprint_is_computed_once_and_goes_before_the_body() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_body_that_nobody_measured_counts_as_what_it_says_of_itself() {
+    let layer = layer(one_at_a_time().max_pending_bytes(64 << 10));
+    let _running = holder(&layer).await;
+    let of_size = |bytes: usize| {
+        let mut request = of("a", RequestClass::Foreground);
+        *request.body_mut() = Full::from(vec![b' '; bytes]);
+        request
+    };
+    let (failure, _waiting) = outcome(&layer, of_size(40 << 10)).await;
+    assert_eq!(failure, None);
+    let waiting = layer.scheduler().status().pending_bytes;
+    assert!((40 << 10..41 << 10).contains(&waiting), "{waiting}");
+    assert_eq!(outcome(&layer, of_size(40 << 10)).await.0, Some(FailureKind::QueueFull));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_saturated_footprint_runs_and_does_not_wait() {
     let layer = layer(one_at_a_time());
     let huge = || {

@@ -9,6 +9,9 @@ fn the_defaults_are_the_known_ones() {
     assert_eq!((AdmissionScheduler::MAX_PENDING, AdmissionPolicy::MAX_PENDING), (128, 32));
     assert_eq!((AdmissionPolicy::MAX_WAIT, AdmissionScheduler::AGING), (s(180), s(30)));
     assert_eq!((AdmissionScheduler::OWNER_MAX_PENDING, AdmissionScheduler::MAX_PENDING_BYTES), (16, 128 << 20));
+    assert_eq!(AdmissionScheduler::OWNER_MAX_PENDING_BYTES, 32 << 20);
+    let classes = ClassLimits { non_foreground: 12, non_foreground_of_owner: 2, internal: 2 };
+    assert_eq!(ClassLimits::default(), classes);
     let policy = AdmissionPolicy::default();
     assert_eq!((policy.concurrency(), policy.max_wait(), policy.adaptive()), (None, s(180), None));
     let status = AdmissionScheduler::default().status();

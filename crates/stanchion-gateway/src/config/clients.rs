@@ -2,10 +2,14 @@
 
 use std::collections::HashMap;
 
-use http::HeaderValue;
 use sha2::{Digest, Sha256};
+use stanchion::edge::is_name;
 
 use super::{Client, ClientLimits, check::Checker, file, value::Spanned};
+
+/// Why a name cannot be an owner's.
+pub(super) const NO_OWNER: &str =
+    "an owner is a name of 1 to 256 bytes, without control characters or spaces around it";
 
 impl Checker<'_> {
     pub(super) fn clients(&mut self, file: &file::File, identity_headers: bool) -> Vec<Client> {
@@ -14,17 +18,20 @@ impl Checker<'_> {
         for (name, spanned) in &file.clients {
             let client = spanned.get_ref();
             let key = self.client_key(spanned);
-            self.client_names(client);
+            self.client_names(name, spanned);
             let Some(key) = key else { continue };
             if let Some(other) = known.insert(key, name) {
                 self.complain(spanned.span(), format!("has the key of {other:?}: each client needs its own"));
             }
+            let believed = client.identity_headers.unwrap_or(identity_headers);
+            let owner = client.owner.as_ref().map(|owner| owner.get_ref().clone());
             clients.push(Client {
                 name: name.clone(),
                 key,
-                owner: client.owner.as_ref().map(|owner| owner.get_ref().clone()),
+                // Who may not say whose requests they are has a share of its own, and not one with all the others.
+                owner: owner.or_else(|| (!believed).then(|| name.clone())),
                 class: client.class,
-                identity_headers: client.identity_headers.unwrap_or(identity_headers),
+                identity_headers: believed,
                 models: client.models.as_ref().map(|models| models.get_ref().clone()),
                 limits: ClientLimits {
                     requests_per_minute: client.requests_per_minute,
@@ -57,11 +64,15 @@ impl Checker<'_> {
         }
     }
 
-    fn client_names(&mut self, client: &file::Client) {
-        if let Some(owner) = &client.owner
-            && (owner.get_ref().trim().is_empty() || HeaderValue::from_str(owner.get_ref()).is_err())
-        {
-            self.complain(owner.span(), "an owner is a name of visible characters");
+    fn client_names(&mut self, name: &str, spanned: &Spanned<file::Client>) {
+        let client = spanned.get_ref();
+        match &client.owner {
+            Some(owner) if !is_name(owner.get_ref()) => self.complain(owner.span(), NO_OWNER),
+            None if !is_name(name) => self.complain(
+                spanned.span(),
+                format!("the client's name is its owner's unless `owner` is set: {NO_OWNER}"),
+            ),
+            _ => {}
         }
         if let Some(models) = &client.models
             && (models.get_ref().is_empty() || models.get_ref().iter().any(String::is_empty))

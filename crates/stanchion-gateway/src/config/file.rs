@@ -137,6 +137,7 @@ pub(super) struct Client {
     #[schemars(range(min = 1, max = 1_000_000), extend("x-default" = "no limit"))]
     pub(super) concurrency: Option<u32>,
     /// whose capacity its requests use, whatever the client says
+    #[schemars(extend("x-default" = "the client's name here if its headers do not count"))]
     pub(super) owner: Option<Spanned<String>>,
     /// whose requests they are, whatever the client says: nobody promotes itself
     #[schemars(with = "Option<Words<RequestClass>>")]
@@ -173,7 +174,8 @@ pub(super) struct Admission {
     /// each such wait lifts the rank of a queued request by one
     #[schemars(extend("default" = "30s", "x-range" = "1 s to 30 s"))]
     pub(super) aging: Option<Spanned<Span>>,
-    /// whether background and internal requests have limits of their own
+    /// whether background and internal requests have limits of their own: 12 in flight, 2 of one owner, 2 internal ones, and in each domain
+    /// all permits but one
     #[schemars(extend("default" = false))]
     pub(super) class_limits: Option<bool>,
 }

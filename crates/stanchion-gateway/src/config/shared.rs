@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use super::{check::Checker, file, value::Spanned};
 use stanchion::{
     admission::{Adaptive, AdmissionPolicy, AdmissionScheduler, ClassLimits, InvalidAdmission},
     cache_break::CacheBreakPolicy,
     core::Secret,
     credentials::{CredentialPool, CredentialPools, Restored},
+    edge::is_name,
     usage::Catalogue,
 };
+
+use super::{check::Checker, clients::NO_OWNER, file, value::Spanned};
 
 impl Checker<'_> {
     /// The queue of all requests. Without a limit nobody queues.
@@ -41,6 +43,9 @@ impl Checker<'_> {
             scheduler = scheduler.class_limits(ClassLimits::default());
         }
         for (name, owner) in &file.owners {
+            if !is_name(name) {
+                self.complain(owner.weight.span(), NO_OWNER);
+            }
             scheduler = scheduler.weight(name.as_str(), *owner.weight.get_ref());
         }
         scheduler.build().unwrap_or_else(|error| {

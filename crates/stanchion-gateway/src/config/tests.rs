@@ -775,8 +775,19 @@ fn a_client_may_be_told_who_it_is() {
         (client.owner.as_deref(), client.class, client.identity_headers),
         (Some("team"), Some(RequestClass::Background), false)
     );
-    let error = parse(&with("[clients.bot]\nkey = \"k\"\nowner = \" \"")).map(drop).unwrap_err().to_string();
-    assert!(error.contains(":8: clients.bot.owner: an owner is a name"), "{error}");
+    let long = "x".repeat(257);
+    for owner in [" ", " team", "a\\tb", &long] {
+        let text = format!("[clients.bot]\nkey = \"k\"\nowner = \"{owner}\"");
+        let error = parse(&with(&text)).map(drop).unwrap_err().to_string();
+        assert!(error.contains(":8: clients.bot.owner: an owner is a name"), "{error}");
+        let error = parse(&with(&format!("[owners.\"{owner}\"]\nweight = 2"))).map(drop).unwrap_err().to_string();
+        assert!(error.contains("an owner is a name"), "{error}");
+    }
+    // Who may not say whose requests they are has a share of its own.
+    for (line, owner) in [("", None), ("identity_headers = false", Some("bot")), ("owner = \"Büro\"", Some("Büro"))] {
+        let client = &parse(&with(&format!("[clients.bot]\nkey = \"k\"\n{line}"))).unwrap().clients[0];
+        assert_eq!(client.owner.as_deref(), owner);
+    }
 }
 
 #[test]
