@@ -97,6 +97,11 @@ impl Observation {
         self
     }
 
+    /// For how long the prompt is kept.
+    pub fn lifetime(&self) -> CacheLifetime {
+        self.lifetime
+    }
+
     /// For how long the prompt is kept. Without it, what the body says.
     #[must_use]
     pub fn with_lifetime(mut self, lifetime: CacheLifetime) -> Self {

@@ -10,7 +10,7 @@ use stanchion_core::{
 };
 use tokio::time::Instant;
 
-use crate::{Findings, Fingerprint, Loss, Observation, SessionKey, WholeBody, layer::Shared};
+use crate::{CacheLifetime, Findings, Fingerprint, Loss, Observation, SessionKey, WholeBody, layer::Shared};
 
 /// What changes how the provider reads a prompt, and does not stand in the body.
 const POLICY_HEADERS: [HeaderName; 3] = [
@@ -144,12 +144,13 @@ impl Drop for Watch {
     fn drop(&mut self) {
         let Some(seen) = self.seen.take() else { return };
         let usage = self.record.usage();
+        let billed = billed(&usage, &seen);
         let Findings { broken, volatile } = self.shared.monitor.observe(self.session, seen.with_usage(usage), self.at);
         let context = self.context.as_ref();
         let (model, request_class) = (&self.model, context.map(Context::class).unwrap_or_default());
         if let Some(broken) = broken {
             Context::emit(context, || {
-                let lost_nanodollars = self.price(&broken, &usage);
+                let lost_nanodollars = self.price(&broken, &billed);
                 let broken = PromptCacheBreak { model: model.clone(), request_class, lost_nanodollars, ..broken };
                 Event::PromptCacheBreak(Box::new(broken))
             });
@@ -159,6 +160,13 @@ impl Drop for Watch {
             Context::emit(context, || Event::PromptCacheVolatile(volatile));
         }
     }
+}
+
+/// What was written for a time that nobody tells was written for an hour, where the request asked for that.
+fn billed(usage: &Usage, seen: &Observation) -> Usage {
+    let untold = usage.cache_write_5m.is_none() && usage.cache_write_1h.is_none();
+    let hour = untold && seen.lifetime() == CacheLifetime::Long;
+    Usage { cache_write_1h: if hour { usage.cache_write } else { usage.cache_write_1h }, ..*usage }
 }
 
 impl Watch {

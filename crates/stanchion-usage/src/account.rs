@@ -1,13 +1,18 @@
 //! The account of one reply: opened with the request, closed once.
 
-use std::sync::Arc;
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context as Wakes, Poll, Waker},
+};
 
 use bytes::Bytes;
 use http::{Extensions, Request};
 use http_body::Body;
 use http_body_util::Full;
+use memchr::memmem;
 use stanchion_core::{
-    AttemptReply, Attempts, Call, Context, Dialect, Ending, Event, Selected, StreamRecord, UsageEvent,
+    AttemptReply, Attempts, Call, Context, Dialect, Ending, Event, Selected, StreamRecord, Usage, UsageEvent,
 };
 
 use crate::{Catalogue, Tally};
@@ -20,6 +25,8 @@ pub(crate) struct Account {
     /// The model that the client named.
     model: Option<Arc<str>>,
     request_tokens: u64,
+    /// Whether it asks for its prompt to be kept for an hour.
+    hour: bool,
     selected: Option<Selected>,
     record: Option<StreamRecord>,
     attempts: Attempts,
@@ -36,6 +43,7 @@ impl Account {
             dialect: call.map(|call| call.dialect),
             model: call.and_then(|call| call.model.clone()),
             request_tokens: if measured == 0 { size() } else { measured },
+            hour: call.is_some_and(|call| wants_an_hour(call.dialect, request.body())),
             selected: request.extensions().get().cloned(),
             record: None,
             attempts: Attempts::default(),
@@ -78,15 +86,23 @@ impl Account {
         self.tell(self.selected.as_ref(), self.record.as_ref());
     }
 
+    /// The counts that the cost is made of. A write whose lifetime nobody tells may have been for an hour, where the
+    /// request asked for that: it is not billed as one for five minutes.
+    fn billed(&self, tokens: Usage) -> Usage {
+        let untold = tokens.cache_write_5m.is_none() && tokens.cache_write_1h.is_none();
+        let cache_write_1h = if untold && self.hour { tokens.cache_write } else { tokens.cache_write_1h };
+        Usage { cache_write_1h, ..tokens }
+    }
+
     fn tell(&self, selected: Option<&Selected>, record: Option<&StreamRecord>) {
         Context::emit(self.context.as_ref(), || {
             let Tally { tokens, quality } = Tally::of(record, self.dialect, Some(self.request_tokens));
             let candidate = selected.map(|selected| &*selected.candidate);
             let model = candidate.and_then(|candidate| candidate.model()).or(self.model.as_ref());
             let catalogue = self.catalogue.as_deref().unwrap_or_else(|| Catalogue::built_in());
-            let cost = candidate.zip(model).and_then(|(candidate, model)| {
-                catalogue.cost(candidate.family(), candidate.provider(), model, &tokens)
-            });
+            let cost = candidate
+                .zip(model)
+                .and_then(|(candidate, model)| catalogue.cost_with(candidate, model, &self.billed(tokens)));
             Event::Usage(UsageEvent {
                 candidate: candidate.map(|candidate| candidate.name().clone()),
                 model: model.cloned(),
@@ -96,6 +112,21 @@ impl Account {
                 cost_nanodollars: cost.map(crate::Money::nanodollars),
             })
         });
+    }
+}
+
+/// Whether a request says of anything that it is to be kept for an hour. A look at the bytes is enough: what a user says
+/// has its quotes escaped.
+fn wants_an_hour(dialect: Dialect, body: &Full<Bytes>) -> bool {
+    matches!(dialect, Dialect::AnthropicMessages | Dialect::OpenAiChat)
+        && memmem::find(&whole(body.clone()), br#""1h""#).is_some()
+}
+
+/// The bytes of a body that is always ready.
+pub(crate) fn whole(mut body: Full<Bytes>) -> Bytes {
+    match Pin::new(&mut body).poll_frame(&mut Wakes::from_waker(Waker::noop())) {
+        Poll::Ready(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
+        _ => Bytes::new(),
     }
 }
 

@@ -5,7 +5,8 @@ mod index;
 
 use std::sync::OnceLock;
 
-use stanchion_core::{Family, Usage};
+use http::Uri;
+use stanchion_core::{Candidate, Family, Usage};
 
 pub use self::file::CatalogueError;
 use self::index::Index;
@@ -49,6 +50,7 @@ const BUILT_IN: &str = include_str!("../catalogue.toml");
 /// [[providers]]                            # whose models these are; the first that fits counts
 /// name = "house"
 /// contains = ["house-"]
+/// hosts = ["api.house.example"]            # where it is reached; hosts below them, too
 /// "#;
 ///
 /// let catalogue = stanchion_usage::Catalogue::parse("prices.toml", text).unwrap();
@@ -172,6 +174,14 @@ struct ModelFamily {
 struct Provider {
     name: String,
     patterns: Patterns,
+    hosts: Vec<String>,
+}
+
+impl Provider {
+    /// Whether this host is the provider's, or below one of its.
+    fn is_at(&self, host: &str) -> bool {
+        self.hosts.iter().any(|own| host.strip_suffix(&**own).is_some_and(|sub| sub.is_empty() || sub.ends_with('.')))
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -216,13 +226,16 @@ pub struct Found<'a> {
     pub how: Match,
     /// The model that has it; `None` if a family has it.
     pub model: Option<&'a Model>,
+    /// Whether the model's own provider was asked.
+    by_own_provider: bool,
 }
 
 impl Found<'_> {
     /// What a token costs with whoever bills so.
     ///
-    /// Listed prices of the cache are those of the model's own provider: they count where whoever answered bills as
-    /// that one does. An address that passes a model on need not pass on what it gets taken off.
+    /// Listed prices of the cache are those of the model's own provider: they count where that is who was asked, and
+    /// where whoever answered bills as that one does for all models, as Anthropic and Gemini do. An address that passes
+    /// a model on need not pass on what it gets taken off.
     pub fn rates(&self, billing: CacheBilling) -> Rates {
         if self.is_own(billing) { self.prices.listed_rates(billing) } else { self.prices.rates(billing) }
     }
@@ -251,9 +264,10 @@ impl Found<'_> {
         Some(Money::from_femtodollars(paid.femtodollars().saturating_sub(read.femtodollars())))
     }
 
-    /// Whether the model's own provider bills so.
+    /// Whether what is listed counts with whoever bills so.
     fn is_own(&self, billing: CacheBilling) -> bool {
-        self.model.is_none_or(|model| CacheBilling::named(&model.provider, &model.id) == billing)
+        let Some(model) = self.model.filter(|_| !self.by_own_provider) else { return true };
+        billing != CacheBilling::Other && CacheBilling::named(&model.provider, &model.id) == billing
     }
 }
 
@@ -270,26 +284,21 @@ impl Catalogue {
         Ok(Self::of(models, families, providers))
     }
 
-    /// Lays another catalogue over this one: its models take the places of those of the same provider and name, its
-    /// aliases those of the same name, and its families and providers come first.
+    /// Lays another catalogue over this one: its models come first and those of the same provider and name go, its
+    /// aliases take the places of those of the same name, and its families and providers come first.
     #[must_use]
     pub fn with(&self, over: Self) -> Self {
-        let Self { mut models, mut families, mut providers, .. } = self.clone();
-        let mut places = Vec::with_capacity(over.models.len());
-        for model in over.models {
-            let old = models.iter().position(|old| same(&old.provider, &model.provider) && same(&old.id, &model.id));
-            places.push(old.unwrap_or(models.len()));
-            match old {
-                Some(place) => models[place] = model,
-                None => models.push(model),
-            }
-        }
+        let Self { models: old, mut families, mut providers, .. } = self.clone();
+        let mut models = over.models;
+        let is_replaced =
+            |old: &Model| models.iter().any(|new| same(&old.provider, &new.provider) && same(&old.id, &new.id));
+        let kept: Vec<_> = old.into_iter().filter(|old| !is_replaced(old)).collect();
+        models.extend(kept);
         families.splice(0..0, over.families);
         providers.retain(|old| !over.providers.iter().any(|new| same(&new.name, &old.name)));
         providers.splice(0..0, over.providers);
         let mut laid = Self::of(models, families, providers);
-        // What is laid over wins, also where its model has taken the place of an older one.
-        laid.index.take_aliases(over.index, |place| places[place]);
+        laid.index.take_aliases(over.index);
         laid
     }
 
@@ -298,7 +307,7 @@ impl Catalogue {
         Self { models, families, providers, index }
     }
 
-    /// All models, in the order of the file.
+    /// All models, in the order of the file; those of one that was laid over come first.
     pub fn models(&self) -> impl Iterator<Item = &Model> {
         self.models.iter()
     }
@@ -316,6 +325,18 @@ impl Catalogue {
         self.providers.iter().find(|provider| provider.patterns.fit(&id)).map(|provider| &*provider.name)
     }
 
+    /// Who is reached at this address: the first provider with its host, or one above it.
+    ///
+    /// ```
+    /// let catalogue = stanchion_usage::Catalogue::built_in();
+    /// assert_eq!(catalogue.provider_at("https://eu.api.openai.com/v1"), Some("openai"));
+    /// assert_eq!(catalogue.provider_at("https://openai.example/v1"), None);
+    /// ```
+    pub fn provider_at(&self, url: &str) -> Option<&str> {
+        let host = url.parse::<Uri>().ok()?.host()?.to_ascii_lowercase();
+        self.providers.iter().find(|provider| provider.is_at(&host)).map(|provider| &*provider.name)
+    }
+
     /// The names of all providers, in the order in which they are tried.
     pub fn providers(&self) -> impl Iterator<Item = &str> {
         self.providers.iter().map(|provider| &*provider.name)
@@ -327,24 +348,36 @@ impl Catalogue {
     /// 2. the model of exactly this name; then of this alias; then the one whose name has this behind its last `/`. Of
     ///    several of those: the one with the fewest `/`, then the first by what stands before its first `/`, then by
     ///    its whole name;
-    /// 3. the model whose name is the longest that this name contains;
-    /// 4. the model whose name is the shortest that contains this name, if that has four letters or more: fewer are in
-    ///    every other name;
+    /// 3. the model whose name is the longest that this name contains as a whole: no letter, digit or `.5` next to it;
+    /// 4. the model whose name is the shortest that contains this name as a whole, if that has four letters or more:
+    ///    fewer are in every other name;
     /// 5. the first family that fits.
     ///
     /// Of equals in 3 and 4 the alphabet decides. `None` if nothing fits: a price that is not known is not zero.
     pub fn price(&self, provider: Option<&str>, id: &str) -> Option<Found<'_>> {
+        self.price_of([provider, None], id)
+    }
+
+    /// What a model costs with this candidate. Who that is tells the name that it was given, and else its address: what
+    /// is called `primary` and is reached at `api.openai.com` is OpenAI.
+    pub fn price_with(&self, candidate: &Candidate, id: &str) -> Option<Found<'_>> {
+        self.price_of([Some(candidate.provider()), self.provider_at(candidate.base_url())], id)
+    }
+
+    /// The same of one who goes by these names, the surer first.
+    fn price_of(&self, providers: [Option<&str>; 2], id: &str) -> Option<Found<'_>> {
         let id = id.trim().to_ascii_lowercase();
         if id.is_empty() {
             return None;
         }
         let (index, at) = (&self.index, |place: usize| &self.models[place]);
-        let own = |place: &&usize| provider.is_some_and(|provider| same(&at(**place).provider, provider));
+        let is_asked = |model: &Model| providers.iter().flatten().any(|provider| same(&model.provider, provider));
         let named = index.named(&id);
-        named
-            .iter()
-            .find(own)
-            .and_then(|place| listed(at(*place), Match::Provider))
+        let own = providers.iter().flatten().find_map(|provider| {
+            let place = named.iter().find(|place| same(&at(**place).provider, provider))?;
+            listed(at(*place), Match::Provider)
+        });
+        let found = own
             .or_else(|| named.iter().find_map(|place| listed(at(*place), Match::Exact)))
             .or_else(|| index.alias(&id).and_then(|place| listed(at(place), Match::Alias)))
             .or_else(|| index.bare(&id).and_then(|place| listed(at(place), Match::Alias)))
@@ -352,18 +385,28 @@ impl Catalogue {
             .or_else(|| index.shortest_around(&id).and_then(|place| listed(at(place), Match::Containing)))
             .or_else(|| {
                 let family = self.families.iter().find(|family| family.patterns.fit(&id))?;
-                Some(Found { prices: &family.price, how: Match::Family, model: None })
-            })
+                Some(Found { prices: &family.price, how: Match::Family, model: None, by_own_provider: false })
+            })?;
+        Some(Found { by_own_provider: found.model.is_some_and(is_asked), ..found })
     }
 
-    /// What a reply costs that a provider of this name gave, speaking `family`. `None` if the price is not known, or
-    /// the input or output.
+    /// What a reply of this candidate costs. `None` if the price is not known, or the input or output.
+    pub fn cost_with(&self, candidate: &Candidate, model: &str, usage: &Usage) -> Option<Money> {
+        self.price_with(candidate, model)?.rates(billing(candidate, model)).cost(usage)
+    }
+
+    /// What a broken cache cost with this candidate: see [`Found::loss`].
+    pub fn loss_with(&self, candidate: &Candidate, model: &str, lost_tokens: u64, usage: &Usage) -> Option<Money> {
+        self.price_with(candidate, model)?.loss(billing(candidate, model), lost_tokens, usage)
+    }
+
+    /// The same as [`cost_with`](Self::cost_with) of a provider of this name that speaks `family`.
     pub fn cost(&self, family: Family, provider: &str, model: &str, usage: &Usage) -> Option<Money> {
         let found = self.price(Some(provider), model)?;
         found.rates(CacheBilling::of(family, provider, model)).cost(usage)
     }
 
-    /// What a broken cache cost with whoever gave the reply: see [`Found::loss`].
+    /// The same as [`loss_with`](Self::loss_with) of a provider of this name that speaks `family`.
     ///
     /// ```
     /// use stanchion_core::{Family, Usage};
@@ -382,9 +425,13 @@ impl Catalogue {
     }
 }
 
+fn billing(candidate: &Candidate, model: &str) -> CacheBilling {
+    CacheBilling::of(candidate.family(), candidate.provider(), model)
+}
+
 /// The price of a model, if it has one.
 fn listed(model: &Model, how: Match) -> Option<Found<'_>> {
-    model.price.as_ref().map(|prices| Found { prices, how, model: Some(model) })
+    model.price.as_ref().map(|prices| Found { prices, how, model: Some(model), by_own_provider: false })
 }
 
 fn same(one: &str, other: &str) -> bool {

@@ -94,12 +94,14 @@
 //!
 //! # What it costs
 //!
-//! The price is that of the model that the provider was asked for, by [`Catalogue::price`]; the cache is billed as the
-//! one who answered bills it, by [`CacheBilling`]; sums are exact, in [`Money`]. Long prompts cost the same as short
+//! The price is that of the model that the provider was asked for, by [`Catalogue::price_with`]; the cache is billed as the
+//! one who answered bills it, by [`CacheBilling`], or by the prices that are listed for that one; sums are exact, in
+//! [`Money`]. Who answered is known by the name that the candidate's provider was given, and by its address. A write to the
+//! cache whose lifetime nobody tells is billed as one for an hour where the request asks for that of anything. Long prompts cost the same as short
 //! ones here: tiers of prices are not known. A price that is not known gives no cost, and neither does a count that is
 //! not known. The built-in prices are a default to estimate by: each carries its day and its source.
 //!
-//! What was lost where a prompt cache broke is told by [`Catalogue::loss`]: what was paid, less what it would have cost to
+//! What was lost where a prompt cache broke is told by [`Catalogue::loss_with`]: what was paid, less what it would have cost to
 //! read. It wants the price of a read to be known, where a cost assumes the full price.
 //!
 //! # Asking for usage

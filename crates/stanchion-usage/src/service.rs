@@ -1,7 +1,4 @@
-use std::{
-    pin::Pin,
-    task::{Context as Wakes, Poll, Waker},
-};
+use std::task::{Context as Wakes, Poll};
 
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, header::CONTENT_LENGTH};
@@ -11,7 +8,10 @@ use stanchion_core::{Call, Dialect, Failure, HidesUsage};
 use stanchion_wire::request::with_usage;
 use tower_service::Service;
 
-use crate::{UsageBody, UsageFuture, UsageLayer, account::Account};
+use crate::{
+    UsageBody, UsageFuture, UsageLayer,
+    account::{Account, whole},
+};
 
 /// Tells what each reply has used and what it costs. See the [crate's page](crate).
 #[derive(Debug, Clone)]
@@ -82,12 +82,4 @@ fn asking(request: Request<Full<Bytes>>) -> Request<Full<Bytes>> {
         }
     };
     Request::from_parts(head, Full::new(body))
-}
-
-/// The bytes of a body that is always ready.
-fn whole(mut body: Full<Bytes>) -> Bytes {
-    match Pin::new(&mut body).poll_frame(&mut Wakes::from_waker(Waker::noop())) {
-        Poll::Ready(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
-        _ => Bytes::new(),
-    }
 }

@@ -158,6 +158,8 @@ struct State {
     finish: Option<FinishReason>,
     terminal: bool,
     faulted: bool,
+    /// What Anthropic has reported so far.
+    usage: Usage,
 }
 
 impl State {

@@ -66,8 +66,7 @@ pub(super) fn priced(dialect: Dialect, name: &str, model: &str) -> Candidate {
 pub(super) fn watched(stack: &Stack, provider: &Provider) -> Edge<CacheBreak<UsageService<Inner<Provider>>>> {
     let caches = CacheBreakLayer::default().with_price(|loss| {
         let (candidate, lost_tokens) = (loss.candidate?, loss.broken.lost_tokens);
-        let (family, provider) = (candidate.family(), candidate.provider());
-        let cost = Catalogue::built_in().loss(family, provider, loss.model?, lost_tokens, loss.usage);
+        let cost = Catalogue::built_in().loss_with(candidate, loss.model?, lost_tokens, loss.usage);
         cost.map(Money::nanodollars)
     });
     let inner = stack.service(provider.clone()).into_inner();

@@ -195,7 +195,7 @@ pub(super) struct Owner {
 #[serde(deny_unknown_fields)]
 #[schemars(transform = in_order::<Self>)]
 pub(super) struct Usage {
-    /// a file of prices over those that come with Stanchion
+    /// a file of prices over those that come with Stanchion; what it lists for reading and writing the cache counts for the `provider` of the row
     pub(super) prices: Option<Spanned<String>>,
 }
 

@@ -333,7 +333,7 @@ impl Parts {
         CacheBreakLayer::with_monitor(self.caches.clone()).with_price(move |loss| {
             let (candidate, lost_tokens) = (loss.candidate?, loss.broken.lost_tokens);
             let catalogue = catalogue.as_deref().unwrap_or_else(|| Catalogue::built_in());
-            let cost = catalogue.loss(candidate.family(), candidate.provider(), loss.model?, lost_tokens, loss.usage);
+            let cost = catalogue.loss_with(candidate, loss.model?, lost_tokens, loss.usage);
             cost.map(Money::nanodollars)
         })
     }

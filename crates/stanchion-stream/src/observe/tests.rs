@@ -491,12 +491,14 @@ async fn frames_that_hold_more_than_the_usage_are_passed_on() {
     let with_role =
         "data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\"}}],\"usage\":{\"prompt_tokens\":9}}\n\n";
     let moderated = "data: {\"choices\":[],\"moderation\":{\"flagged\":false},\"usage\":{\"prompt_tokens\":9}}\n\n";
+    let cited = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":9},\"citations\":[\"a\"]}\n\n";
     for chunks in [
         // A provider that does not send the frame.
         [ROLE, TEXT, TEXT, STOP, DONE],
         [with_role, TEXT, TEXT, STOP, DONE],
         [ROLE, TEXT, with_text, with_finish, DONE],
         [ROLE, TEXT, STOP, moderated, DONE],
+        [ROLE, TEXT, STOP, cited, DONE],
         [ROLE, TEXT, STOP, "data: {\"choices\":[],\"usage\":null}\n\n", DONE],
         [ROLE, TEXT, ": usage\n\n", STOP, DONE],
     ] {

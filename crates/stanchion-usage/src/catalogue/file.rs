@@ -105,6 +105,8 @@ struct ProviderRow {
     contains: Vec<Name>,
     #[serde(default)]
     starts_with: Vec<Name>,
+    #[serde(default)]
+    hosts: Vec<Name>,
 }
 
 /// A text with something in it.
@@ -201,12 +203,12 @@ pub(super) fn read(file: &str, text: &str) -> Result<Rows, CatalogueError> {
 
     let mut providers: Vec<Provider> = Vec::with_capacity(rows.providers.len());
     for row in rows.providers {
-        let ProviderRow { name, contains, starts_with } = row.into_inner();
+        let ProviderRow { name, contains, starts_with, hosts } = row.into_inner();
         if providers.iter().any(|provider| super::same(&provider.name, &name.get_ref().0)) {
             return Err(error(name.span(), "this provider is listed twice"));
         }
         let patterns = Patterns { contains: parts(contains), starts_with: parts(starts_with), except: Vec::new() };
-        providers.push(Provider { name: name.into_inner().0, patterns });
+        providers.push(Provider { name: name.into_inner().0, patterns, hosts: parts(hosts) });
     }
     Ok((models, families, providers))
 }

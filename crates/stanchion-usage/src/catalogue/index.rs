@@ -1,6 +1,6 @@
 //! From a name to a model without a look at all of them: it is asked for every reply.
 
-use std::{cmp::Reverse, collections::HashMap};
+use std::{cmp::Reverse, collections::HashMap, ops::Range};
 
 use aho_corasick::AhoCorasick;
 use memchr::memmem;
@@ -62,9 +62,9 @@ impl Index {
         index
     }
 
-    /// Takes the aliases of another index, whose places are told by `place`.
-    pub(super) fn take_aliases(&mut self, other: Self, place: impl Fn(usize) -> usize) {
-        self.aliases.extend(other.aliases.into_iter().map(|(alias, old)| (alias, place(old))));
+    /// Takes the aliases of another index, whose models stand at the same places.
+    pub(super) fn take_aliases(&mut self, other: Self) {
+        self.aliases.extend(other.aliases);
     }
 
     /// The models of exactly this name.
@@ -84,7 +84,8 @@ impl Index {
     /// The model with a price whose name is the longest that this name contains.
     pub(super) fn longest_within(&self, id: &str) -> Option<usize> {
         let parts = self.parts.as_ref()?;
-        let first = parts.within.find_overlapping_iter(id).map(|found| found.pattern().as_usize()).min()?;
+        let whole = parts.within.find_overlapping_iter(id).filter(|found| is_whole(id, found.range()));
+        let first = whole.map(|found| found.pattern().as_usize()).min()?;
         Some(parts.longest_first[first])
     }
 
@@ -94,10 +95,21 @@ impl Index {
         if id.len() < SHORTEST_PART || id.contains(BORDER) {
             return None;
         }
-        let at = memmem::find(parts.around.as_bytes(), id.as_bytes())?;
+        let mut found = memmem::find_iter(parts.around.as_bytes(), id.as_bytes());
+        let at = found.find(|at| is_whole(&parts.around, *at..at + id.len()))?;
         let next = parts.shortest_first.partition_point(|(start, _)| *start <= at);
         Some(parts.shortest_first[next - 1].1)
     }
+}
+
+/// Whether this part of a text is a name of its own, and no part of a longer word or number: `gpt-4` is none in `gpt-4o`
+/// or `gpt-4.1`, and is one in `gpt-4-0613`.
+fn is_whole(text: &str, part: Range<usize>) -> bool {
+    let is_letter = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii());
+    let (before, after) = (&text.as_bytes()[..part.start], &text.as_bytes()[part.end..]);
+    let goes_on =
+        is_letter(after.first()) || after.first() == Some(&b'.') && after.get(1).is_some_and(u8::is_ascii_digit);
+    !is_letter(before.last()) && !goes_on
 }
 
 impl Parts {

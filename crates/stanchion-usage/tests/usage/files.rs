@@ -34,7 +34,28 @@ fn a_file_is_laid_over_what_is_built_in() {
     assert_eq!(catalogue.model("4o"), None);
     assert_eq!(catalogue.provider_of("claude-house-2"), Some("house"));
     assert_eq!(catalogue.models().count(), Catalogue::built_in().models().count() + 1);
+    // What is laid over is known of first.
+    assert_eq!(catalogue.models().next().map(|model| &*model.id), Some("GPT-4o"));
     assert_eq!(catalogue.providers().count(), 20);
+}
+
+#[test]
+fn what_is_laid_over_wins_whoever_it_says_serves_it() {
+    let own = format!("[[models]]\nid = \"gpt-4o\"\nprovider = \"primary\"\ncontext_window = 9\n{PRICE}\n");
+    let catalogue = Catalogue::built_in().with(parse(&own).unwrap());
+    let shown = |provider: &str, id: &str| {
+        catalogue.cost(Family::OpenAi, provider, id, &tokens(1_000_000, 0)).unwrap().to_string()
+    };
+    for provider in ["primary", "any"] {
+        // By its name, as an alias would be, and as a part of another name.
+        for id in ["gpt-4o", "openai/gpt-4o", "gpt-4o-2024-11-20"] {
+            assert_eq!(shown(provider, id), "1", "{provider} {id}");
+        }
+    }
+    assert_eq!(catalogue.model("gpt-4o").unwrap().context_window, Some(9));
+    // Who has a row of its own is billed by that.
+    assert_eq!(shown("openai", "gpt-4o"), "2.5");
+    assert_eq!(shown("any", "gpt-4o-mini"), "0.15");
 }
 
 #[test]

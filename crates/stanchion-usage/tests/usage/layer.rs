@@ -299,6 +299,33 @@ async fn prices_come_from_the_catalogue_that_was_given() {
     assert_eq!(told(layer, chat(&events), &events, response).await, ["U.measured 10+?/?>10~20000"]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_write_of_an_untold_lifetime_is_billed_as_what_was_asked_for() {
+    let marked = |ttl: &str| {
+        let body = r#"{"system":[{"type":"text","text":"be \"1h\" brief","cache_control":{"type":"ephemeral"TTL}}]}"#;
+        body.replace("TTL", ttl)
+    };
+    let written = Usage { cache_write: Some(1_000_000), ..tokens(0, 1) };
+    let short = Usage { cache_write_5m: Some(1_000_000), ..written };
+    for (dialect, body, usage, cost) in [
+        (Dialect::AnthropicMessages, marked(""), written, 3_125_010_000),
+        (Dialect::AnthropicMessages, marked(r#","ttl":"1h""#), written, 5_000_010_000),
+        (Dialect::OpenAiChat, marked(r#","ttl" : "1h""#), written, 5_000_010_000),
+        // What the provider tells is right.
+        (Dialect::AnthropicMessages, marked(r#","ttl":"1h""#), short, 3_125_010_000),
+    ] {
+        let events = Events::new();
+        let mut request = chat(&events);
+        *request.body_mut() = Full::from(body);
+        request.extensions_mut().insert(Call::new(dialect, true).with_request_bytes(400));
+        let (record, _recorder) = finished(1, 4, &usage);
+        told(UsageLayer::new(), request, &events, reply(&record, ScriptedBody::frames(["a"]))).await;
+        let Event::Usage(usage) = &events.all()[0] else { panic!("{events:?}") };
+        assert_eq!((usage.cost_nanodollars, usage.tokens.cache_write), (Some(cost), Some(1_000_000)), "{dialect}");
+        assert_eq!(usage.tokens.cache_write_1h, usage.tokens.cache_write_5m.map(|_| 0), "{dialect}");
+    }
+}
+
 /// What reaches the provider: the body, and whether the frame is to be hidden.
 async fn sent(layer: UsageLayer, request: Req) -> (Bytes, bool, Option<String>) {
     let (mut service, mut handle) = mock::spawn_with(move |inner| layer.layer(inner));

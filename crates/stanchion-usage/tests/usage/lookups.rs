@@ -39,10 +39,20 @@ fn prices_are_found_in_order() {
         // The longest name within this one.
         (None, "x/alpha-2-large-2026", Some((3, Match::Contained))),
         (None, "alpha-2-small", Some((1, Match::Contained))),
-        (None, "alphabet", Some((4, Match::Contained))),
+        (None, "alpha-9", Some((4, Match::Contained))),
+        // A part of a longer word or number is another model.
+        (None, "alphabet", None),
+        (None, "alpha-21", Some((4, Match::Contained))),
+        (None, "alpha-2.5", Some((4, Match::Contained))),
+        (None, "alpha-2.", Some((1, Match::Contained))),
+        (None, "x.alpha-2:free", Some((1, Match::Contained))),
+        (None, "xalpha", None),
+        (None, "alph", None),
         // The shortest name around this one; of equals the first by the alphabet.
         (None, "beta", Some((6, Match::Containing))),
-        (None, "beta-pro-l", Some((5, Match::Containing))),
+        (None, "beta-pro", Some((6, Match::Containing))),
+        (None, "pro-long", Some((5, Match::Containing))),
+        (None, "beta-pro-l", None),
         (None, "gamma", None),
     ] {
         assert_eq!(found(&catalogue, provider, id), expected, "{provider:?} {id}");
@@ -60,8 +70,10 @@ fn of_equally_long_names_the_alphabet_decides() {
 #[test]
 fn a_name_over_two_lines_is_no_part_of_two_names() {
     let catalogue = of(&[("a", "alpha"), ("a", "bravo")]);
-    assert_eq!(found(&catalogue, None, "lpha"), Some((1, Match::Containing)));
-    assert_eq!(found(&catalogue, None, "pha\nbra"), None);
+    assert_eq!(found(&catalogue, None, "alpha\nbravo"), Some((1, Match::Contained)));
+    let catalogue = of(&[("a", "x-alpha"), ("a", "bravo-x")]);
+    assert_eq!(found(&catalogue, None, "alpha"), Some((1, Match::Containing)));
+    assert_eq!(found(&catalogue, None, "alpha\nbravo"), None);
 }
 
 #[test]
@@ -81,21 +93,31 @@ fn a_bare_name_is_the_models_with_the_shortest_way_to_it() {
     assert_eq!(found(&catalogue, None, "zeta/m1"), Some((2, Match::Exact)));
 }
 
+/// Whether a name has another as a part that is no piece of a longer word or number.
+fn has(name: &str, part: &str) -> bool {
+    name.match_indices(part).any(|(at, _)| {
+        let (before, after) = (&name[..at], &name[at + part.len()..]);
+        let number = after.strip_prefix('.').unwrap_or("x");
+        !before.ends_with(|letter: char| letter.is_alphanumeric())
+            && !after.starts_with(|letter: char| letter.is_alphanumeric())
+            && !number.starts_with(|letter: char| letter.is_ascii_digit())
+    })
+}
+
 /// The rules for parts of names once more, in the plainest way: a look at every model.
 fn by_parts(catalogue: &Catalogue, id: &str) -> Option<(String, Match)> {
     let names = || catalogue.models().map(|model: &Model| model.id.to_ascii_lowercase());
-    let longest =
-        names().filter(|name| id.contains(&**name)).min_by_key(|name| (usize::MAX - name.len(), name.clone()));
+    let longest = names().filter(|name| has(id, name)).min_by_key(|name| (usize::MAX - name.len(), name.clone()));
     let shortest =
-        || names().filter(|name| id.len() >= 4 && name.contains(id)).min_by_key(|name| (name.len(), name.clone()));
+        || names().filter(|name| id.len() >= 4 && has(name, id)).min_by_key(|name| (name.len(), name.clone()));
     longest.map(|name| (name, Match::Contained)).or_else(|| shortest().map(|name| (name, Match::Containing)))
 }
 
 proptest! {
     #[test]
     fn parts_of_names_are_found_as_a_look_at_all_of_them_finds(
-        names in proptest::collection::hash_set("[abAB-]{1,9}", 0..24),
-        id in "[ab\n-]{1,14}",
+        names in proptest::collection::hash_set("[abAB1.-]{1,9}", 0..24),
+        id in "[ab1.\n-]{1,14}",
     ) {
         let mut seen = std::collections::HashSet::new();
         let models: Vec<_> = names.iter().filter(|name| seen.insert(name.to_lowercase())).map(|name| ("p", &**name)).collect();
@@ -123,7 +145,7 @@ fn a_model_without_a_price_does_not_hide_those_that_have_one() {
 fn limits_are_found_by_exact_names_only() {
     let catalogue = Catalogue::built_in();
     assert_eq!(catalogue.model("GPT-4o").map(|model| &*model.id), Some("gpt-4o"));
-    for id in ["gpt-4o-2024-11-20", "gpt-4", "openai/gpt-4o", ""] {
+    for id in ["gpt-4o-2024-11-20", "gpt-", "openai/gpt-4o", ""] {
         assert_eq!(catalogue.model(id), None, "{id}");
     }
     let model = catalogue.model("sonnet").unwrap();

@@ -1,6 +1,6 @@
 //! Every row of the tables.
 
-use stanchion_core::{Family, Usage};
+use stanchion_core::{Candidate, Family, Usage};
 use stanchion_usage::{CacheBilling, Catalogue, Match, Money, Price, Rates};
 
 use super::tokens;
@@ -102,12 +102,31 @@ fn what_is_not_known_costs_an_unknown_sum_and_not_nothing() {
 fn each_family_has_the_price_of_its_row() {
     for (ids, input, output) in [
         (&["claude-opus-4-1", "anthropic/Claude-Opus-4", "claude-4-opus-x"][..], "15", "75"),
+        (&["claude-opus-4-5-20251101", "anthropic/claude-opus-4.6", "claude-opus-4-8", "claude-opus-5"], "5", "25"),
+        (&["claude-opus-5-5", "anthropic/claude-opus-5.5"], "4", "20"),
+        (&["claude-sonnet-5", "claude-sonnet-5-5"], "2", "10"),
+        (&["anthropic.claude-haiku-4-5-20251001-v1:0", "claude-haiku-4.5", "claude-haiku-4-5"], "1", "5"),
+        // Each of its own price, and none of another's whose name is within.
+        (&["gpt-4", "gpt-4-0613", "openai/gpt-4"], "30", "60"),
+        (&["gpt-4-32k-0613"], "60", "120"),
+        (&["gpt-4-turbo", "gpt-4-turbo-2024-04-09", "gpt-4-0125-preview"], "10", "30"),
+        (&["gpt-3.5-turbo", "gpt-3.5-turbo-0125"], "0.50", "1.50"),
+        (&["chatgpt-4o-latest"], "5", "15"),
+        (&["gpt-4.1", "gpt-4.1-2025-04-14"], "2", "8"),
+        (&["gpt-4.1-mini"], "0.40", "1.60"),
+        (&["gpt-5", "gpt-5-2025-08-07", "gpt-5-codex"], "1.25", "10"),
+        (&["gpt-5-mini"], "0.25", "2"),
+        (&["gpt-5-pro"], "15", "120"),
+        (&["gpt-5.4"], "2.50", "15"),
+        (&["gemini-2.5-pro", "google/gemini-2.5-pro", "gemini-2.5-pro-preview-06-05"], "1.25", "10"),
+        (&["gemini-2.5-flash-lite"], "0.10", "0.40"),
+        (&["google/gemini-2.5-flash"], "0.30", "2.50"),
         (&["claude-sonnet-4-5", "claude-4-sonnet", "claude-3-5-sonnet-20241022"], "3", "15"),
         (&["claude-3-5-haiku-latest", "claude-haiku-9"], "0.80", "4"),
         (&["openai/gpt-4o-mini-x", "gpt-4o-mini"], "0.15", "0.60"),
         (&["gpt-4o-2024-11-20"], "2.50", "10"),
         (&["o3", "o3-mini", "o4-mini", "openai/o4-mini"], "10", "40"),
-        (&["gemini-2.0-flash", "google/gemini-2.5-pro", "gemini-1.5-pro"], "0.075", "0.30"),
+        (&["gemini-2.0-flash", "gemini-1.5-pro"], "0.075", "0.30"),
         (&["deepseek-r1-0528", "deepseek-r1-distill-llama-70b"], "0.55", "2.19"),
         (&["deepseek-chat"], "0.27", "1.10"),
         (&["qwen3-coder-plus", "qwen3-235b-a22b", "qwen3.5-x"], "0.30", "1.20"),
@@ -133,7 +152,7 @@ fn each_family_has_the_price_of_its_row() {
             assert_eq!((found.prices.input, found.prices.output), (price(input), price(output)), "{id}");
         }
     }
-    for id in ["", "  ", "command-r", "ollama-thing", "house", "yo3", "x-o3"] {
+    for id in ["", "  ", "command-r", "ollama-thing", "house", "yo3", "x-o3", "gpt-", "gpt-5.9", "gpt-49"] {
         assert_eq!(Catalogue::built_in().price(None, id), None, "{id}");
     }
 }
@@ -204,6 +223,65 @@ fn listed_prices_of_the_cache_are_the_models_own_providers() {
 }
 
 #[test]
+fn what_is_taken_off_is_for_whoever_lists_it() {
+    // 900,000 are read of the cache: at 1.25 where the discount is the provider's own, at 2.50 elsewhere.
+    let (own, full) = (dollars("1.63125"), dollars("2.75625"));
+    let at = |provider: &str, url: &str| Candidate::new(provider, Family::OpenAi, url);
+    for (candidate, model, expected) in [
+        (at("openai", "http://127.0.0.1:9"), "gpt-4o", own),
+        // It is called something else, and is who it is by its address.
+        (at("primary", "https://api.openai.com/v1"), "gpt-4o", own),
+        (at("primary", "https://EU.api.openai.com:443/v1"), "gpt-4o-2024-11-20", own),
+        (at("primary", "https://notapi.openai.com.example/v1"), "gpt-4o", full),
+        (at("primary", "https://xapi.openai.com/v1"), "gpt-4o", full),
+        (at("proxy", "https://proxy.example/v1"), "gpt-4o", full),
+        (at("openrouter", "https://openrouter.ai/api/v1"), "openai/gpt-4o", full),
+        (at("openrouter", "https://openrouter.ai/api/v1"), "gpt-4o", full),
+    ] {
+        let catalogue = Catalogue::built_in();
+        assert_eq!(catalogue.cost_with(&candidate, model, &large()), Some(expected), "{candidate:?} {model}");
+        let loss = catalogue.loss_with(&candidate, model, 1_000_000, &Usage::default());
+        assert_eq!(loss, (expected == own).then(|| dollars("1.25")), "{candidate:?} {model}");
+    }
+}
+
+#[test]
+fn the_operators_own_prices_count_whatever_dialect_the_provider_speaks() {
+    let price = "{ input = 0.60, output = 2.50, cache_read = 0.15, date = \"2026-09-01\", source = \"us\" }";
+    let own = format!("[[models]]\nid = \"kimi-k2\"\nprovider = \"moonshot\"\nprice = {price}\n");
+    let catalogue = Catalogue::built_in().with(Catalogue::parse("own.toml", &own).unwrap());
+    let million = Usage { cache_read: Some(1_000_000), ..tokens(0, 0) };
+    for (family, provider, model, read) in [
+        (Family::OpenAi, "moonshot", "kimi-k2", "0.15"),
+        (Family::Anthropic, "moonshot", "kimi-k2", "0.15"),
+        (Family::Gemini, "moonshot", "kimi-k2", "0.15"),
+        (Family::Anthropic, "Moonshot", "moonshotai/kimi-k2-0905", "0.15"),
+        // Somebody else bills as those do who speak so: a tenth, a quarter, all of it.
+        (Family::Anthropic, "proxy", "kimi-k2", "0.06"),
+        (Family::Gemini, "proxy", "kimi-k2", "0.15"),
+        (Family::OpenAi, "proxy", "kimi-k2", "0.6"),
+    ] {
+        let cost = catalogue.cost(family, provider, model, &million);
+        assert_eq!(cost, Some(dollars(read)), "{family} {provider} {model}");
+        let at = Candidate::new(provider, family, "http://house.example");
+        assert_eq!(catalogue.cost_with(&at, model, &million), cost);
+    }
+    // A row of the name that the candidate has comes before one of whom its address tells.
+    let text = "[[models]]\nid = \"m\"\nprovider = \"openai\"\nprice = P2\n[[models]]\nid = \"m\"\nprovider = \"primary\"\nprice = P1\n"
+        .replace("P1", "{ input = 1, output = 0, date = \"2026-09-01\", source = \"us\" }")
+        .replace("P2", "{ input = 2, output = 0, date = \"2026-09-01\", source = \"us\" }");
+    let catalogue = Catalogue::built_in().with(Catalogue::parse("own.toml", &text).unwrap());
+    for (provider, url, cost) in [
+        ("primary", "https://api.openai.com/v1", "1"),
+        ("openai", "https://api.openai.com/v1", "2"),
+        ("other", "https://api.openai.com/v1", "2"),
+    ] {
+        let at = Candidate::new(provider, Family::OpenAi, url);
+        assert_eq!(catalogue.cost_with(&at, "m", &tokens(1_000_000, 0)), Some(dollars(cost)), "{provider}");
+    }
+}
+
+#[test]
 fn a_broken_cache_costs_what_was_paid_above_a_read() {
     let million = 1_000_000;
     let loss = |family, provider, model, write, write_1h| {
@@ -215,8 +293,7 @@ fn a_broken_cache_costs_what_was_paid_above_a_read() {
         // Fresh input, less what is listed.
         (Family::OpenAi, "openai", "gpt-4o", None, None, Some("1.25")),
         (Family::OpenAi, "openai", "gpt-4o-mini", Some(0), None, Some("0.075")),
-        // The name that the operator gave the provider does not matter.
-        (Family::OpenAi, "primary", "gpt-4o-2024-11-20", None, None, Some("1.25")),
+        (Family::OpenAi, "OpenAI", "gpt-4o-2024-11-20", None, None, Some("1.25")),
         (Family::Gemini, "google", "gemini-2.5-flash", None, None, Some("0.27")),
         (Family::Anthropic, "anthropic", sonnet, None, None, Some("2.7")),
         // Written anew: 3.75 or 6, less 0.30; half of it for an hour; half of it fresh.
@@ -233,6 +310,8 @@ fn a_broken_cache_costs_what_was_paid_above_a_read() {
         (Family::OpenAi, "openai", "o3", None, None, None),
         (Family::OpenAi, "groq", "llama-4-scout", None, None, None),
         (Family::OpenAi, "openrouter", sonnet, None, None, None),
+        (Family::OpenAi, "openrouter", "openai/gpt-4o", None, None, None),
+        (Family::OpenAi, "primary", "gpt-4o", None, None, None),
         (Family::OpenAi, "house", "house-model", None, None, None),
     ] {
         assert_eq!(loss(family, provider, model, write, write_1h).as_deref(), expected, "{provider} {model}");

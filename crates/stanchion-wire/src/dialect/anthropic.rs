@@ -59,7 +59,9 @@ pub(super) fn parse(state: &mut State, event: Option<&str>, value: &Value) -> Re
             let message = value.get("message").unwrap_or(&Value::Null);
             let class =
                 if message.get("content").is_some_and(is_filled) { FrameClass::Output } else { FrameClass::Meta };
-            Reading { usage: message.get("usage").and_then(usage::anthropic), ..Reading::of(class) }
+            let counts = message.get("usage").and_then(usage::anthropic);
+            state.usage = counts.unwrap_or_default();
+            Reading { usage: counts, ..Reading::of(class) }
         }
         "content_block_start" => {
             let block = value.get("content_block").unwrap_or(&Value::Null);
@@ -80,6 +82,8 @@ pub(super) fn parse(state: &mut State, event: Option<&str>, value: &Value) -> Re
         "content_block_stop" => Reading::of(FrameClass::Structure),
         "message_delta" => {
             let counts = value.get("usage").and_then(usage::anthropic);
+            let counts = counts.map(|counts| usage::later(&state.usage, counts));
+            state.usage.merge(&counts.unwrap_or_default());
             let reason = value.get("delta").and_then(|delta| delta.get("stop_reason")).and_then(Value::as_str);
             let Some(reason) = reason else {
                 return Reading {

@@ -147,7 +147,7 @@ pub(super) fn parse(state: &mut State, chunk: &Value) -> Reading {
         // No chunk that we know. Bare ids and usage are harmless; anything else might be an answer.
         if reading.usage.is_some() {
             reading.raise(FrameClass::Usage);
-            reading.only_usage = true;
+            reading.only_usage = !adds_more(chunk);
             return reading;
         }
         return Reading { usage: reading.usage, ..Reading::of(FrameClass::Unknown) };
@@ -191,10 +191,29 @@ pub(super) fn parse(state: &mut State, chunk: &Value) -> Reading {
     }
     if reading.usage.is_some() {
         reading.raise(FrameClass::Usage);
-        let adds = |key: &str| chunk.get(key).is_some_and(is_filled);
-        reading.only_usage = choices.is_empty() && !adds("moderation") && !adds("prompt_filter_results");
+        reading.only_usage = choices.is_empty() && !adds_more(chunk);
     }
     reading
+}
+
+/// Whether a chunk without choices holds anything besides its usage and what every chunk has: citations, a verdict of a
+/// filter, or whatever else a provider thinks of.
+fn adds_more(chunk: &Value) -> bool {
+    const OF_EVERY_CHUNK: [&str; 11] = [
+        "id",
+        "object",
+        "created",
+        "model",
+        "system_fingerprint",
+        "service_tier",
+        "choices",
+        "usage",
+        "obfuscation",
+        "provider",
+        "x_groq",
+    ];
+    let Some(members) = chunk.as_object() else { return true };
+    members.iter().any(|(key, value)| !OF_EVERY_CHUNK.contains(&key.as_str()) && is_filled(value))
 }
 
 /// Whether a delta or message holds anything that a client could show or act on.

@@ -33,15 +33,19 @@ pub(super) fn openai(value: &Value) -> Option<Usage> {
         .iter()
         .find_map(|key| value.get(key))
         .and_then(|details| count(details, "reasoning_tokens"));
-    let cached = cache_read.unwrap_or(0).saturating_add(cache_write.unwrap_or(0));
-    // Where more was cached than sent, the count of the prompt excludes the cache (xAI).
-    let input = prompt.map(|prompt| if cached > prompt { prompt } else { prompt - cached });
+    let (read, write) = (cache_read.unwrap_or(0), cache_write.unwrap_or(0));
+    // Where more was read than sent, the count of the prompt excludes the cache (xAI); where only both together are more,
+    // it excludes what was written.
+    let input = prompt.map(|prompt| match prompt.checked_sub(read) {
+        None => prompt,
+        Some(unread) => unread.checked_sub(write).unwrap_or(unread),
+    });
     let output = completion.map(|completion| match (reasoning, prompt, count(value, "total_tokens")) {
         // xAI leaves reasoning out of the completion; its total gives it away.
         (Some(reasoning), Some(prompt), Some(total))
             if reasoning > 0 && total == prompt.saturating_add(completion).saturating_add(reasoning) =>
         {
-            completion + reasoning
+            completion.saturating_add(reasoning)
         }
         _ => completion,
     });
@@ -64,6 +68,19 @@ pub(super) fn anthropic(value: &Value) -> Option<Usage> {
         output: count(value, "output_tokens"),
         reasoning: value.get("output_tokens_details").and_then(|details| count(details, "thinking_tokens")),
     })
+}
+
+/// What a later report of Anthropic's says of the input, laid over what was said before. Some restate it as zero, all of
+/// it or what the cache did: a report of less than was read and written already is none.
+pub(super) fn later(earlier: &Usage, mut report: Usage) -> Usage {
+    let mut total = *earlier;
+    total.merge(&report);
+    let told = |usage: &Usage| usage.input_total().unwrap_or(0);
+    let knows_of_the_cache = earlier.cache_read.is_some() || earlier.cache_write.is_some();
+    if told(&total) < told(earlier) && (knows_of_the_cache || told(&total) == 0) {
+        report = Usage { output: report.output, reasoning: report.reasoning, ..Usage::default() };
+    }
+    report
 }
 
 /// Gemini: thoughts are counted beside the candidates, what tools fed back beside the prompt.
