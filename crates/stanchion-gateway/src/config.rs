@@ -65,7 +65,7 @@ pub use self::{
     overrides::{Overrides, PREFIX},
     page::page,
     schema::json_schema,
-    telemetry::TelemetrySettings,
+    telemetry::{OtlpSettings, TelemetrySettings},
 };
 
 /// A configuration that has been read and found whole.

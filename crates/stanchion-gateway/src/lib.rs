@@ -8,6 +8,7 @@ pub mod config;
 pub mod current;
 pub mod demo;
 pub mod environment;
+pub mod export;
 pub mod gateway;
 pub mod keys;
 pub mod known;

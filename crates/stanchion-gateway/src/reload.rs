@@ -14,7 +14,7 @@ use tokio::{sync::mpsc, time::MissedTickBehavior};
 
 use crate::{
     admin::AdminSettings,
-    config::{Complaint, Config, ConfigError},
+    config::{Complaint, Config, ConfigError, OtlpSettings},
     current::Current,
     gateway::Parts,
     server::is_open_to_strangers,
@@ -42,6 +42,7 @@ struct Fixed {
     listen: SocketAddr,
     open: bool,
     admin: Option<AdminSettings>,
+    otlp: Option<OtlpSettings>,
 }
 
 /// What came of a new configuration.
@@ -63,6 +64,7 @@ impl Reloader {
             listen: listen.unwrap_or(config.server.listen),
             open,
             admin: config.admin.clone(),
+            otlp: config.telemetry.otlp.clone(),
         };
         let (seen, watch) = (stamps(&config.files), config.server.watch);
         let (gateway, config) = parts.serve(config);
@@ -125,6 +127,9 @@ impl Reloader {
         }
         if config.admin != self.fixed.admin {
             tracing::warn!("[admin] has changed: that takes a restart");
+        }
+        if config.telemetry.otlp != self.fixed.otlp {
+            tracing::warn!("[telemetry.otlp] has changed: that takes a restart");
         }
         self.watch = config.server.watch;
         if config.hash == self.current.get().origin.hash {

@@ -20,7 +20,9 @@ use crate::{
     cli::Serve,
     config::{self, Config, ConfigError, Overrides},
     current::Current,
-    environment, fail,
+    environment,
+    export::Export,
+    fail,
     gateway::Parts,
     reload::{self, Reloader},
     server::{Ended, Lifecycle, Phase, Server},
@@ -40,21 +42,25 @@ pub async fn run(serve: &Serve) -> ExitCode {
         Err(code) => return code,
     };
     first.warn();
-    let watched = first.admin(serve.admin).map(|settings| (settings, Live::default(), Metrics::new()));
-    let mut parts = Parts::new();
-    if let Some((_, live, metrics)) = &watched {
-        let sinks: [Arc<dyn Sink>; 2] = [Arc::new(live.clone()), Arc::new(metrics.clone())];
-        parts = parts.sinks(sinks);
-    }
+    let watched = first.admin(serve.admin).map(|settings| (settings, Live::default()));
+    let export = first.config().map_or_else(Export::default, |config| Export::new(&config.telemetry));
+    let metrics = (watched.is_some() || export.wants_metrics()).then(Metrics::new);
+    let live = watched.as_ref().map(|(_, live)| Arc::new(live.clone()) as Arc<dyn Sink>);
+    let counted = metrics.clone().map(|metrics| Arc::new(metrics) as Arc<dyn Sink>);
+    let parts = Parts::new().sinks([live, counted, export.sink()].into_iter().flatten());
     if let Err(error) = first.open(&parts) {
         return misconfigured(&error);
     }
     let Begun { listen, current, board, reloader } = first.begin(serve, parts);
     let records = current.get().gateway.records.clone();
+    if let Some(metrics) = &metrics {
+        current.get().gateway.measure(metrics);
+    }
+    let exporting = export.begin(metrics.as_ref());
     let admin = match watched {
         None => None,
-        Some((settings, live, metrics)) => {
-            current.get().gateway.measure(&metrics);
+        Some((settings, live)) => {
+            let metrics = metrics.expect("there are some where there is an admin listener");
             match Admin::bind(settings, board, live, metrics).await {
                 Ok(admin) => Some(admin),
                 Err(error) => return fail(&error.to_string()),
@@ -105,6 +111,7 @@ pub async fn run(serve: &Serve) -> ExitCode {
         told.abort();
         let _ = served.await;
     }
+    exporting.end().await;
     let written = tokio::task::spawn_blocking(move || records.close(LAST_RECORDS)).await;
     if !written.unwrap_or(false) {
         tracing::warn!("the last call records are not written: the disk is too slow");
@@ -163,12 +170,16 @@ impl First {
         }
     }
 
+    fn config(&self) -> Option<&Config> {
+        match self {
+            Self::File(_, config) | Self::Variables(config) => Some(config),
+            Self::Keys(_) => None,
+        }
+    }
+
     /// Where operators look and act; what the command line says goes over the configuration.
     fn admin(&self, listen: Option<SocketAddr>) -> Option<AdminSettings> {
-        let configured = match self {
-            Self::File(_, config) | Self::Variables(config) => config.admin.clone(),
-            Self::Keys(_) => None,
-        };
+        let configured = self.config().and_then(|config| config.admin.clone());
         match listen {
             Some(listen) => Some(AdminSettings { listen, key: configured.and_then(|configured| configured.key) }),
             None => configured,

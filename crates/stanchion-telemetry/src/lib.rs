@@ -58,6 +58,7 @@
 //! | [`Live`] | a status page and `tail`: what is in flight, the last five minutes, events as they happen |
 //! | [`Metrics`] | Prometheus, with the names of OpenTelemetry's conventions where there is one |
 //! | [`CallRecords`] | one line of JSON for each request, in a file that is rotated |
+//! | `Otlp` (feature `otlp`) | traces and metrics to a collector: a span for each request, with its events, and one for each attempt |
 //! | `Spans` (feature `tracing`) | `tracing`: a span for each request, with one for each attempt |
 //!
 //! What each of them keeps is bounded, and none makes a request wait: what is too much is counted, and left out.
@@ -112,6 +113,8 @@ mod future;
 mod layer;
 pub mod live;
 pub mod metrics;
+#[cfg(feature = "otlp")]
+pub mod otlp;
 mod progress;
 mod record;
 mod request;
@@ -127,6 +130,8 @@ pub use future::TelemetryFuture;
 pub use layer::TelemetryLayer;
 pub use live::{Live, LiveLimits};
 pub use metrics::{Metrics, MetricsFormat};
+#[cfg(feature = "otlp")]
+pub use otlp::{Otlp, OtlpExporter, OtlpSettings};
 pub use progress::{RequestPhase, Standing, Wait};
 pub use record::{AttemptOutcome, AttemptRecord, CacheBreakRecord, RequestRecord, UsageRecord, Waits};
 pub use request::{InFlight, RequestBegan, RequestId, RequestTrace};

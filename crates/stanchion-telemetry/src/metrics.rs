@@ -182,7 +182,7 @@ impl Collector for All {
 
 /// What the conventions call the operation and the provider. The provider is told by what it speaks: who it is behind a base URL,
 /// nobody knows.
-fn operation(dialect: Option<Dialect>) -> [Label; 2] {
+pub(crate) fn operation_and_provider(dialect: Option<Dialect>) -> [&'static str; 2] {
     let operation = match dialect {
         Some(Dialect::OpenAiEmbeddings) => "embeddings",
         Some(Dialect::GeminiGenerateContent) => "generate_content",
@@ -195,12 +195,12 @@ fn operation(dialect: Option<Dialect>) -> [Label; 2] {
         Some(Dialect::Ollama) => "ollama",
         _ => "_OTHER",
     };
-    [operation.into(), provider.into()]
+    [operation, provider]
 }
 
 fn gen_ai(began: &RequestBegan) -> [Label; 3] {
-    let [operation, provider] = operation(began.dialect);
-    [operation, provider, (&began.model).into()]
+    let [operation, provider] = operation_and_provider(began.dialect);
+    [operation.into(), provider.into(), (&began.model).into()]
 }
 
 /// The same with one more label.

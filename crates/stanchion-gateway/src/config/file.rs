@@ -23,7 +23,7 @@ pub(super) use self::{
         CapStage, Circuit, Combine, Commit, Fallback, FallbackMode, Malformed, OverCap, Overflow, Recovery, Retry,
         RetryBudget, Scope, Stream, TimeoutPreset, Timeouts,
     },
-    telemetry::{Records, Telemetry},
+    telemetry::{Otlp, Records, Telemetry},
 };
 use super::value::{Bytes, Span, Spanned, Words, in_order};
 

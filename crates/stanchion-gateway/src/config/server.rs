@@ -26,7 +26,7 @@ impl Checker<'_> {
     }
 
     /// A duration, complained of if it is out of its range.
-    fn within(
+    pub(super) fn within(
         &mut self,
         duration: Option<&Spanned<Span>>,
         default: Duration,

@@ -905,3 +905,40 @@ fn records_and_traces_are_kept_where_they_are_configured() {
         assert!(told.is_some_and(|told| told.reason.contains(reason)), "{table}: {:?}", error.complaints());
     }
 }
+
+#[cfg(feature = "otlp")]
+#[test]
+fn telemetry_is_sent_to_a_collector_where_there_is_a_table_for_it() {
+    let variable = |name: &str| match name {
+        "HEADERS" => Some("authorization=Bearer%20sk-hidden, x-tenant=me".to_owned()),
+        "BROKEN" => Some("sk-hidden".to_owned()),
+        _ => None,
+    };
+    let telemetry = |table: &str| {
+        Config::parse("f", &with(&format!("[telemetry.otlp]\n{table}")), &variable).map(|config| config.telemetry)
+    };
+    let settings = telemetry("").unwrap();
+    assert!(settings.start_traces, "what is sent has to begin somewhere");
+    let otlp = settings.otlp.unwrap();
+    assert_eq!((&*otlp.endpoint, otlp.traces, otlp.metrics), ("http://127.0.0.1:4318", true, true));
+    assert_eq!((otlp.metrics_every, otlp.headers.len()), (Duration::from_secs(60), 0));
+    let otlp = telemetry("headers_env = \"HEADERS\"\ntraces = false").unwrap().otlp.unwrap();
+    assert_eq!(
+        (&otlp.headers["authorization"], &otlp.headers["x-tenant"]),
+        (&"Bearer sk-hidden".parse().unwrap(), &"me".parse().unwrap())
+    );
+    assert!(!format!("{otlp:?}").contains("hidden"));
+    for (table, key, reason) in [
+        ("endpoint = \"localhost:4318\"", "telemetry.otlp.endpoint", "is no URL"),
+        ("endpoint = \"http://me:it@there\"", "telemetry.otlp.endpoint", "set headers_env instead"),
+        ("headers_env = \"NONE\"", "telemetry.otlp.headers_env", "NONE is not set"),
+        ("headers_env = \"BROKEN\"", "telemetry.otlp.headers_env", "write name=value"),
+        ("metrics_every = \"0s\"", "telemetry.otlp.metrics_every", "set 1s to 1h"),
+        ("endpont = \"\"", "telemetry.otlp.endpont", "did you mean `endpoint`?"),
+    ] {
+        let error = telemetry(table).unwrap_err();
+        let told = error.complaints();
+        assert_eq!((told.len(), told[0].key.as_str()), (1, key), "{table}: {told:?}");
+        assert!(told[0].reason.contains(reason) && !told[0].reason.contains("hidden"), "{told:?}");
+    }
+}

@@ -1,6 +1,8 @@
 //! What is kept of requests beyond the process, through the whole gateway and over real sockets.
 
 mod binary;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod provider;
 mod records;
 mod traces;
@@ -87,7 +89,8 @@ fn serve(parts: &mut Parts, text: &str) -> Gateway {
     parts.serve(config).0
 }
 
-fn request(model: &str, traceparent: Option<&str>) -> Request<Full<Bytes>> {
+/// A request's body, with something of everything that must not be kept.
+fn body(model: &str) -> String {
     let body = serde_json::json!({
         "model": model,
         "stream": true,
@@ -96,6 +99,10 @@ fn request(model: &str, traceparent: Option<&str>) -> Request<Full<Bytes>> {
         "tools": [{ "type": "function", "function": { "name": "canary_tool", "parameters": {} } }],
         "user": "canary-user",
     });
+    body.to_string()
+}
+
+fn request(model: &str, traceparent: Option<&str>) -> Request<Full<Bytes>> {
     let mut request = Request::post("/v1/chat/completions")
         .header("authorization", "Bearer canary-key")
         .header("x-stanchion-session", "canary-session")
@@ -103,7 +110,7 @@ fn request(model: &str, traceparent: Option<&str>) -> Request<Full<Bytes>> {
     if let Some(traceparent) = traceparent {
         request = request.header("traceparent", traceparent);
     }
-    request.body(Full::from(body.to_string())).unwrap()
+    request.body(Full::from(body(model))).unwrap()
 }
 
 async fn begin(gateway: &Gateway, model: &str, traceparent: Option<&str>) -> Response<ModelBody> {

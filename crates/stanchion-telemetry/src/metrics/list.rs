@@ -171,6 +171,9 @@ metrics! {
     RecordsWritten: Counter "stanchion_call_records_written_total", "records", &[], &[], "Call records that were written";
     RecordsDropped: Counter "stanchion_call_records_dropped_total", "records", &[], &[],
         "Call records that were lost: the disk was too slow, or failed";
+    OtlpSent: Counter "stanchion_otlp_spans_sent_total", "spans", &[], &[], "Spans that the collector of OTLP took";
+    OtlpDropped: Counter "stanchion_otlp_spans_dropped_total", "spans", &[], &[],
+        "Spans that were lost: their queue was full, or the collector did not take them";
     Overflow: Counter "stanchion_metrics_overflow_total", "updates", &["metric"], &[],
         "Updates that were not counted, since their metric has as many label sets as it may have";
 }

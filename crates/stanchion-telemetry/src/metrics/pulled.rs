@@ -57,6 +57,12 @@ impl Pulled {
         self.set(Id::RecordsDropped, [], dropped as f64);
     }
 
+    /// So many spans were sent by OTLP since the start, and so many were lost.
+    pub fn otlp_spans(&mut self, sent: u64, dropped: u64) {
+        self.set(Id::OtlpSent, [], sent as f64);
+        self.set(Id::OtlpDropped, [], dropped as f64);
+    }
+
     /// At most so many series of a metric.
     pub(super) fn of(&self, id: usize, most: usize) -> impl Iterator<Item = (&Labels, f64)> {
         self.0

@@ -5,6 +5,8 @@ mod contract;
 mod endings;
 mod live;
 mod metrics;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod phases;
 #[cfg(feature = "tracing")]
 mod spans;
