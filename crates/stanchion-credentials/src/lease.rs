@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use stanchion_core::{
-    Candidate, Context, CredentialOutcome, Disposition, DispositionRules, Failure, FailureKind, Phase, RetryHint,
+    Candidate, CircuitOutcome, Context, CredentialOutcome, Disposition, DispositionRules, Failure, FailureKind, Phase,
+    RetryHint,
 };
 use tokio::time::Instant;
 
@@ -59,11 +60,16 @@ impl Lease {
                 if first.is_some() && differs { failure.with_hint(first) } else { failure }
             }
             // This one is gone for long, and another will be back sooner: what is left to wait for is a rate limit.
-            Standing::Empty(empty) if empty.kind == FailureKind::RateLimited => Failure::new(empty.kind)
-                .with_phase(failure.phase())
-                .with_candidate(self.candidate.name().clone())
-                .with_hint(empty.hint(now))
-                .with_source(failure),
+            Standing::Empty(empty) if empty.kind == FailureKind::RateLimited => {
+                let disposition = Disposition::of(&failure, &DispositionRules::default());
+                let limited = Failure::new(empty.kind)
+                    .with_phase(failure.phase())
+                    .with_candidate(self.candidate.name().clone())
+                    .with_hint(empty.hint(now))
+                    .with_source(failure);
+                // Who was not asked has cost no attempt.
+                if disposition.circuit == CircuitOutcome::Untouched { limited.with_no_credential() } else { limited }
+            }
             Standing::Empty(_) | Standing::Same => failure,
         }
     }

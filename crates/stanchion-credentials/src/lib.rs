@@ -80,7 +80,7 @@
 //! | `fill_first` | the first in the list | a key whose last request is unanswered is passed over, for [`reservation`] at most; if all are, the one that waits longest is next |
 //! | `round_robin` | one after the other | each takes the next: nothing else is needed |
 //! | `random` | any, with equal chances | spread by chance: a reservation would only make it less random |
-//! | `least_used` | the one with the fewest requests served and in flight, of equals the one that served longest ago | those in flight count, so that all do not run to the same |
+//! | `least_used` | the one that was given the fewest requests, whatever came of them; of equals the one that was given one longest ago | each choice counts at once, so that all do not run to the same |
 //!
 //! Every choice is made under one short lock, so that no two callers see the same state. The first real output answers
 //! a request, and so does a failure or a drop; in flight it is up to the end of its body. With `least_used` a key that is
@@ -108,6 +108,14 @@
 //!
 //! Why a 403 takes nothing out: it is often about one model, and who asks for a model that no key may use must not close
 //! the provider to all others.
+//!
+//! The hint is the one that the failure brings along. Which further places a model's retries look for hints in is a matter of
+//! the retry policy, and of no account here: an account's limits do not know which model met them. A hint of no time is
+//! none, and a limit rests for [`cooldown`]: who is limited and told to come at once would only be limited again.
+//!
+//! Where all keys that are in service are passed over, the one serves whose trouble ends first. If circuits are what
+//! troubles them, that one may be turned away although the circuit of another would let a request through, as the
+//! last of a model's circuits does: retries and the other candidates are for that.
 //!
 //! A failure [with another credential](stanchion_core::Failure::with_another_credential) bears no hint and no circuit, since
 //! those are of the key that is left. If none is ready, the failure's hint says when the first will be; a refusal while
@@ -146,9 +154,10 @@
 //! of the old one whole. One that cannot be used is [reported](CredentialPool::restored), ignored and never replaced, since
 //! a path may be wrong; a row that cannot be used costs that credential its history.
 //!
-//! A credential is known by the id that the configuration gives it, and by nothing that is made of it: a hash of a key is
-//! something to test guesses against. What was refused, and what a hand took out, is not written: a key may have been
-//! replaced under the same id.
+//! A credential is known by the id that the configuration gives it, and another key under the same id begins anew: beside
+//! the id stands a mark, 16 bits of a hash of the key and of a salt that is the file's own. A whole hash of a key is
+//! something to test guesses against; this is none, since one of 65,536 guesses has the same. What was refused, and what a
+//! hand took out, is not written. The file is for its owner alone (mode 600).
 //!
 //! Decisions are made by the monotonic clock. The wall clock stands in the file alone, and no time in it is believed for
 //! longer than the settings allow.

@@ -19,7 +19,7 @@ use crate::{
     CredentialPoolBuilder, CredentialStatus, PoolStatus, Restored, StateError, lock,
     policy::Random,
     rotation::{Empty, Pick, Rotation},
-    state::{self, StateFile},
+    state::{self, Members, StateFile},
 };
 
 /// The credentials of one provider. Cheap to clone: clones are the same pool.
@@ -76,7 +76,8 @@ impl CredentialPool {
         let mut rotation = Rotation::new(terms, ids.len());
         let mut file = state_file.map(StateFile::new);
         let restored = file.as_mut().map_or(Restored::Nothing, |file| {
-            state::restore(&mut rotation, &provider, &ids, file, Instant::now(), SystemTime::now())
+            let members = Members { provider: &provider, ids: &ids, secrets: &secrets };
+            state::restore(&mut rotation, members, file, Instant::now(), SystemTime::now())
         });
         Self(Arc::new(Inner {
             provider: provider.into(),
@@ -179,7 +180,7 @@ impl CredentialPool {
     ///
     /// Nothing of this layer writes while a request waits: call this now and then, off the request's path, and at the
     /// end. It blocks for as long as the file system does. The new file takes the place of the old one whole or not at
-    /// all. Ids, times and counts are written; of the credentials themselves nothing is, nor anything made of them.
+    /// all. Ids, times and counts are written, and of each credential a [mark](crate#state-over-a-restart) of 16 bits.
     pub fn save(&self) -> Result<bool, StateError> {
         self.0.save()
     }
@@ -254,7 +255,8 @@ impl Inner {
             let version = rotation.version();
             (saved != Some(version)).then(|| {
                 let (now, wall) = (Instant::now(), SystemTime::now());
-                (version, state::content(&mut rotation, &self.provider, &self.ids, now, wall))
+                let members = Members { provider: &self.provider, ids: &self.ids, secrets: &self.secrets };
+                (version, state::content(&mut rotation, members, file.salt(), now, wall))
             })
         })
     }

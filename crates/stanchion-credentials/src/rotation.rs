@@ -63,6 +63,10 @@ pub(crate) struct Out {
 pub(crate) struct Slot {
     /// Requests that it has served.
     pub(crate) usage: u64,
+    /// How often it was picked, whatever came of it.
+    pub(crate) picked: u64,
+    /// The number of the last pick.
+    pub(crate) last_pick: u64,
     /// Rate limits that it has met.
     pub(crate) rate_limits: u64,
     /// When it served last.
@@ -214,11 +218,13 @@ impl Rotation {
             _ => None,
         };
         self.picks += 1;
+        self.version += 1;
         if self.terms.strategy == CredentialStrategy::RoundRobin {
             self.cursor = (index + 1) % self.slots.len();
-            self.version += 1;
         }
         let slot = &mut self.slots[index];
+        slot.picked = slot.picked.saturating_add(1);
+        slot.last_pick = self.picks;
         slot.returning = false;
         slot.in_flight += 1;
         slot.reserved = Some((now + self.terms.reservation, self.picks));
@@ -242,8 +248,9 @@ impl Rotation {
                 let count = good().count();
                 good().nth(random(count).min(count - 1))
             }
+            // By what it was given, not by what it served: one that never answers well would be given everything.
             CredentialStrategy::LeastUsed => {
-                good().min_by_key(|(_, slot)| (slot.usage.saturating_add(slot.in_flight.into()), slot.last_used))
+                good().min_by_key(|(_, slot)| (slot.picked, slot.last_pick, slot.last_used))
             }
         };
         chosen.map(|(index, _)| index)

@@ -68,10 +68,11 @@ where
         };
         let candidate = pool.candidate(plain, pick.ticket.index);
         let context = Context::of(&request).cloned();
+        // Before anybody is told, who may panic.
+        let lease = Lease::new(pool.clone(), pick.ticket, candidate.clone(), context.clone());
         if let Some(reason) = pick.told {
             pool.tell(context.as_ref(), Some(&candidate), pick.ticket.index, reason, None);
         }
-        let lease = Lease::new(pool.clone(), pick.ticket, candidate.clone(), context);
         if let Some(selected) = request.extensions_mut().get_mut::<Selected>() {
             selected.candidate = candidate;
         }

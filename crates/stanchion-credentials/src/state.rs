@@ -5,7 +5,7 @@ use std::{
     error::Error,
     ffi::OsString,
     fmt,
-    fs::File,
+    fs::{File, OpenOptions},
     io::{self, ErrorKind, Read, Write},
     path::{Component, Path, PathBuf},
     sync::{Arc, Mutex},
@@ -14,6 +14,8 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
+use stanchion_core::Secret;
 use tokio::time::Instant;
 
 use crate::{
@@ -27,8 +29,8 @@ use crate::{
 pub enum Restored {
     /// There was nothing to restore: no file is set, or it does not exist yet.
     Nothing,
-    /// The state of so many credentials was taken over. Others are new to the file, or what it says of them could not be
-    /// read.
+    /// The state of so many credentials was taken over. Others are new to the file or have another key since, or what it
+    /// says of them could not be read.
     Credentials(usize),
     /// The file could not be used. The pool starts afresh. It leaves the file alone, which may be somebody else's, and writes
     /// its own once that is gone.
@@ -89,6 +91,9 @@ const VERSION: u32 = 1;
 struct Content<R> {
     version: u32,
     provider: Box<str>,
+    /// What the marks of the keys are made with: none is like that of the same key in another file.
+    #[serde(default)]
+    salt: Box<str>,
     /// Whose turn is next, where they take turns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     next: Option<Box<str>>,
@@ -98,7 +103,11 @@ struct Content<R> {
 #[derive(Serialize, Deserialize)]
 struct Row {
     id: Box<str>,
+    /// The mark of the key that the rest is about.
+    mark: Box<str>,
     usage_count: u64,
+    #[serde(default)]
+    picked_count: u64,
     rate_limit_count: u64,
     /// Milliseconds of the epoch, as all times here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -113,8 +122,8 @@ struct RowOut {
     until: u64,
 }
 
-/// What a restart does not cure. A refused credential may have been replaced under the same id, and what a hand has
-/// taken out it takes out again: neither is written.
+/// What a restart does not cure. A refusal may have been mended at the provider, and what a hand has taken out it takes
+/// out again: neither is written.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum RowReason {
@@ -122,9 +131,37 @@ enum RowReason {
     Exhausted,
 }
 
+/// Who the rows of a file are about.
+#[derive(Clone, Copy)]
+pub(crate) struct Members<'a> {
+    pub(crate) provider: &'a str,
+    pub(crate) ids: &'a [Arc<str>],
+    pub(crate) secrets: &'a [Secret],
+}
+
+impl Members<'_> {
+    /// The place of a row's credential, if it still has the key that the row is about.
+    fn place(&self, row: &Row, salt: &str) -> Option<usize> {
+        let index = self.named(&row.id)?;
+        (mark(salt, &self.secrets[index]) == *row.mark).then_some(index)
+    }
+
+    fn named(&self, id: &str) -> Option<usize> {
+        self.ids.iter().position(|known| **known == *id)
+    }
+}
+
+/// Tells a key from another that came in its place, and nothing else: it has 16 bits, so that of any list of guesses one in
+/// 65,536 has the same.
+fn mark(salt: &str, key: &Secret) -> String {
+    let digest = Sha256::new().chain_update(salt).chain_update([0]).chain_update(key.expose()).finalize();
+    format!("{:02x}{:02x}", digest[0], digest[1])
+}
+
 /// Where a pool's state is kept.
 pub(crate) struct StateFile {
     path: PathBuf,
+    salt: Box<str>,
     /// The version of the state that was written last. Held while a file is written, so that there is one writer.
     saved: Mutex<Option<u64>>,
     /// Whether what stands there is to be left alone.
@@ -134,11 +171,16 @@ pub(crate) struct StateFile {
 impl StateFile {
     pub(crate) fn new(path: PathBuf) -> Self {
         // A pool that nothing has happened to has nothing to write.
-        Self { path, saved: Mutex::new(Some(0)), is_foreign: false }
+        let salt = format!("{:032x}", fastrand::u128(..)).into();
+        Self { path, salt, saved: Mutex::new(Some(0)), is_foreign: false }
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    pub(crate) fn salt(&self) -> &str {
+        &self.salt
     }
 
     /// Whether both are one file, by whatever path.
@@ -165,12 +207,11 @@ impl StateFile {
         let name = self.path.file_name().ok_or(ErrorKind::InvalidInput)?;
         let mut beside = OsString::from(".");
         beside.push(name);
-        beside.push(format!(".{}", std::process::id()));
+        beside.push(format!(".{:016x}", fastrand::u64(..)));
         let beside = self.path.with_file_name(beside);
-        let written = File::create(&beside).and_then(|mut file| {
-            file.write_all(bytes)?;
-            file.sync_all()
-        });
+        // What stands there already, or leads elsewhere, is not ours and not written to.
+        let mut file = owned(OpenOptions::new().write(true).create_new(true)).open(&beside)?;
+        let written = file.write_all(bytes).and_then(|()| file.sync_all());
         let replaced = written.and_then(|()| std::fs::rename(&beside, &self.path));
         if replaced.is_err() {
             let _ = std::fs::remove_file(&beside);
@@ -190,6 +231,17 @@ impl StateFile {
     }
 }
 
+/// For its owner alone, whatever the process's mask says.
+#[cfg(unix)]
+fn owned(options: &mut OpenOptions) -> &mut OpenOptions {
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600)
+}
+
+#[cfg(not(unix))]
+fn owned(options: &mut OpenOptions) -> &mut OpenOptions {
+    options
+}
+
 /// Where a file is or will be, without detours: as far as there are folders, and the rest as it is written.
 fn place(path: &Path) -> PathBuf {
     if let Ok(place) = path.canonicalize() {
@@ -206,8 +258,8 @@ fn place(path: &Path) -> PathBuf {
 /// What is written.
 pub(crate) fn content(
     rotation: &mut Rotation,
-    provider: &str,
-    ids: &[Arc<str>],
+    members: Members<'_>,
+    salt: &str,
     now: Instant,
     wall: SystemTime,
 ) -> Vec<u8> {
@@ -222,9 +274,12 @@ pub(crate) fn content(
         };
         Some(RowOut { reason, until: after(out.until?) })
     };
-    let rows = rotation.slots(now).iter().zip(ids).map(|(slot, id)| Row {
+    let Members { provider, ids, secrets } = members;
+    let rows = rotation.slots(now).iter().zip(ids).zip(secrets).map(|((slot, id), secret)| Row {
         id: (**id).into(),
+        mark: mark(salt, secret).into(),
         usage_count: slot.usage,
+        picked_count: slot.picked,
         rate_limit_count: slot.rate_limits,
         last_used_at: slot.last_used.map(before),
         out: slot.out.and_then(out),
@@ -232,6 +287,7 @@ pub(crate) fn content(
     let content = Content {
         version: VERSION,
         provider: provider.into(),
+        salt: salt.into(),
         next: Some((*ids[cursor]).into()),
         credentials: rows.collect(),
     };
@@ -243,15 +299,14 @@ pub(crate) fn content(
 /// Gives a new rotation what the file says.
 pub(crate) fn restore(
     rotation: &mut Rotation,
-    provider: &str,
-    ids: &[Arc<str>],
+    members: Members<'_>,
     file: &mut StateFile,
     now: Instant,
     wall: SystemTime,
 ) -> Restored {
     let read = file.read().and_then(|bytes| {
         let Some(bytes) = bytes else { return Ok(Restored::Nothing) };
-        Ok(Restored::Credentials(take_over(rotation, provider, ids, &bytes, now, wall)?))
+        Ok(Restored::Credentials(take_over(rotation, members, &bytes, now, wall)?))
     });
     file.is_foreign = read.is_err();
     read.unwrap_or_else(|cause| Restored::Ignored(StateError { path: file.path.clone(), cause }))
@@ -260,8 +315,7 @@ pub(crate) fn restore(
 /// How many credentials the bytes know something of.
 fn take_over(
     rotation: &mut Rotation,
-    provider: &str,
-    ids: &[Arc<str>],
+    members: Members<'_>,
     bytes: &[u8],
     now: Instant,
     wall: SystemTime,
@@ -270,15 +324,14 @@ fn take_over(
     if content.version != VERSION {
         return Err(Cause::Corrupt);
     }
-    if *content.provider != *provider {
+    if *content.provider != *members.provider {
         return Err(Cause::Foreign);
     }
-    let place = |id: &str| ids.iter().position(|known| **known == *id);
     let mut known = 0;
     for row in content.credentials {
         // A row that cannot be read is one credential's that starts afresh.
         let Ok(row) = serde_json::from_value::<Row>(row) else { continue };
-        let Some(index) = place(&row.id) else { continue };
+        let Some(index) = members.place(&row, &content.salt) else { continue };
         let out = row.out.and_then(|RowOut { reason, until }| {
             let why = match reason {
                 RowReason::RateLimited => Why::Limited,
@@ -293,6 +346,7 @@ fn take_over(
             index,
             Slot {
                 usage: row.usage_count,
+                picked: row.picked_count.max(row.usage_count),
                 rate_limits: row.rate_limit_count,
                 last_used: row.last_used_at.and_then(ago),
                 out,
@@ -301,7 +355,7 @@ fn take_over(
         );
         known += 1;
     }
-    if let Some(index) = content.next.and_then(|id| place(&id)) {
+    if let Some(index) = content.next.and_then(|id| members.named(&id)) {
         rotation.restore_cursor(index);
     }
     Ok(known)

@@ -26,7 +26,8 @@ pub enum OnOverflow {
     /// Nowhere: the same prompt is likely to be too long for others as well.
     #[default]
     Stop,
-    /// To the next candidate whose [window](stanchion_core::Candidate::with_context_window) is larger.
+    /// To the next candidate whose [window](stanchion_core::Candidate::with_context_window) is larger. From one without a window it
+    /// goes nowhere, or to the next where [rules](FallbackLayer::with_rules) let overflows pass on anyhow.
     LargerWindow,
 }
 

@@ -38,7 +38,11 @@
 //!    back after;
 //! 2. **asked**: the candidate was tried, and nothing of use came: no connection, a broken one, an empty reply,
 //!    silence;
-//! 3. **not asked**: our own circuit, queue or configuration stood before it.
+//! 3. **not asked**: our own circuit or queue stood before it, and will be gone;
+//! 4. **terminal**: what would have ended the walk, had a rule or a larger window not passed it on: a refused key, an exhausted
+//!    quota, a prompt too long. To answer with it would tell the client never to come back, where the candidate that could
+//!    serve it was only turned away for the moment;
+//! 5. **misconfigured**: nothing that a client can do about.
 //!
 //! To answer with the last failure would be simpler, and is what most systems do. But the last candidate is the one
 //! most often found with its circuit open, or not even set up, and then a 429 that says "come back in 20 s" would turn
@@ -81,7 +85,7 @@
 //! | [`candidates`] | any number | | whom to ask, in order, where the request does not say so itself |
 //! | [`rules`] | quota, auth, not_found, overflow, policy | none | what is terminal by default and shall pass on |
 //! | [`fit_guard`] | | on | whether candidates are passed over that the prompt does not fit |
-//! | [`overflow`] | stop, larger window | stop | where a prompt goes that a provider refuses as too long |
+//! | [`overflow`] | stop, larger window | stop | where a prompt goes that a provider refuses as too long; a larger window goes over the rule `overflow` |
 //!
 //! The number of calls is the length of the list at most. There is no clock here: each wait belongs to the layers
 //! inside.

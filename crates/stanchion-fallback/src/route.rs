@@ -45,12 +45,13 @@ impl Route {
 
     /// Who is asked after `selected` has failed so; `None` if nobody is.
     pub(crate) fn after(&mut self, selected: &Selected, failure: &Failure) -> Option<Selected> {
-        if !Disposition::of(failure, &self.rules).fallback {
-            if failure.kind() != FailureKind::ContextOverflow || self.on_overflow != OnOverflow::LargerWindow {
-                return None;
-            }
+        let passes = Disposition::of(failure, &self.rules).fallback;
+        let overflows = failure.kind() == FailureKind::ContextOverflow && self.on_overflow == OnOverflow::LargerWindow;
+        match selected.candidate.context_window().filter(|_| overflows) {
             // Whoever is asked from now on, and whatever for: the prompt does not become shorter.
-            self.least_window = selected.candidate.context_window()?.saturating_add(1);
+            Some(window) => self.least_window = self.least_window.max(window.saturating_add(1)),
+            None if passes => {}
+            None => return None,
         }
         self.from(selected.index + 1)
     }

@@ -3,7 +3,11 @@ use stanchion_core::{CircuitOutcome, Disposition, DispositionRules, Failure, Fai
 /// How much a failure tells the client. Later is more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
-    /// The candidate was not asked: our own circuit, queue or configuration stood before it.
+    /// The candidate is set up wrongly: nothing that a client can do about.
+    Misconfigured,
+    /// What is the end by default, and was passed on for a wish: to ask again does not help, and elsewhere it might.
+    Terminal,
+    /// The candidate was not asked: our own circuit or queue stood before it.
     NotAsked,
     /// The candidate was asked, and did not answer.
     Asked,
@@ -13,10 +17,11 @@ pub(crate) enum Rank {
 
 impl Rank {
     pub(crate) fn of(failure: &Failure, rules: DispositionRules) -> Self {
-        let untouched = Disposition::of(failure, &rules).circuit == CircuitOutcome::Untouched;
-        // A failure that opened its circuit comes as that circuit, but from behind it.
-        let before = matches!(failure.phase(), Phase::Connect) || failure.kind() != FailureKind::CircuitOpen;
-        if untouched && before && failure.phase() != Phase::AfterOutput {
+        if failure.kind() == FailureKind::Misconfigured {
+            Self::Misconfigured
+        } else if !Disposition::of(failure, &DispositionRules::default()).fallback {
+            Self::Terminal
+        } else if !was_asked(failure, rules) {
             Self::NotAsked
         } else if refused(failure) {
             Self::Answered
@@ -24,6 +29,14 @@ impl Rank {
             Self::Asked
         }
     }
+}
+
+/// Whether the candidate was asked.
+pub(crate) fn was_asked(failure: &Failure, rules: DispositionRules) -> bool {
+    let untouched = Disposition::of(failure, &rules).circuit == CircuitOutcome::Untouched;
+    // A failure that opened its circuit comes as that circuit, but from behind it.
+    let before = matches!(failure.phase(), Phase::Connect) || failure.kind() != FailureKind::CircuitOpen;
+    !(untouched && before) || failure.phase() == Phase::AfterOutput
 }
 
 /// Whether the provider refused in so many words: a success that broke off tells nothing, and nor does a page that is
@@ -62,7 +75,12 @@ mod tests {
             (plain(FailureKind::QueueFull), Rank::NotAsked),
             (plain(FailureKind::QueueTimeout), Rank::NotAsked),
             (plain(FailureKind::QueueClosed), Rank::NotAsked),
-            (plain(FailureKind::Misconfigured), Rank::NotAsked),
+            (plain(FailureKind::Drained), Rank::NotAsked),
+            (plain(FailureKind::Misconfigured), Rank::Misconfigured),
+            (plain(FailureKind::Authentication).with_status(StatusCode::UNAUTHORIZED), Rank::Terminal),
+            (plain(FailureKind::ContextOverflow).with_status(StatusCode::BAD_REQUEST), Rank::Terminal),
+            (plain(FailureKind::QuotaExhausted).with_no_credential().with_hint(hint), Rank::Terminal),
+            (plain(FailureKind::RateLimited).with_no_credential().with_hint(hint), Rank::NotAsked),
             (plain(FailureKind::Connect), Rank::Asked),
             (plain(FailureKind::IdleTimeout), Rank::Asked),
             (plain(FailureKind::RateLimited), Rank::Asked),
@@ -73,9 +91,25 @@ mod tests {
             (plain(FailureKind::CircuitOpen).with_phase(Phase::Connect).with_hint(hint), Rank::NotAsked),
             (plain(FailureKind::CircuitOpen).with_hint(hint), Rank::Answered),
             (plain(FailureKind::EmptyReply).with_status(StatusCode::OK), Rank::Asked),
-            (plain(FailureKind::ServerError).with_phase(Phase::AfterOutput), Rank::Asked),
         ] {
             assert_eq!(Rank::of(&failure, rules), rank, "{failure:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_asked_is_an_attempt() {
+        let rules = DispositionRules::default();
+        let plain = |kind| Failure::new(kind).with_phase(Phase::BeforeOutput);
+        for (failure, asked) in [
+            (plain(FailureKind::Authentication), true),
+            (plain(FailureKind::Authentication).with_no_credential(), false),
+            (plain(FailureKind::Misconfigured), false),
+            (plain(FailureKind::CircuitOpen), true),
+            (plain(FailureKind::CircuitOpen).with_phase(Phase::Connect), false),
+            (plain(FailureKind::QueueFull), false),
+            (plain(FailureKind::ServerError).with_phase(Phase::AfterOutput), true),
+        ] {
+            assert_eq!(was_asked(&failure, rules), asked, "{failure:?}");
         }
     }
 

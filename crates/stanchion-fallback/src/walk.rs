@@ -6,7 +6,7 @@ use tower_service::Service;
 
 use crate::{
     route::Route,
-    verdict::{Rank, better},
+    verdict::{better, was_asked},
 };
 
 /// One call on its way through the candidates, but for the waiting.
@@ -58,7 +58,7 @@ impl<S, B> Walk<S, B> {
     /// Judges the failure of the candidate that is selected, and moves on to the next if there is one to move on to.
     pub(crate) fn judge(&mut self, failure: Failure) -> Next {
         let rules = *self.route.rules();
-        let asked = u32::from(Rank::of(&failure, rules) > Rank::NotAsked);
+        let asked = u32::from(was_asked(&failure, rules));
         self.attempts = self.attempts.saturating_add(failure.attempts().max(asked));
         // Without an attempt left the next candidate could not be asked.
         let has_attempts = self.context.as_ref().and_then(Context::recovery).is_none_or(RecoveryBudget::has_attempts);

@@ -39,7 +39,8 @@ pub enum NoProvider {
 /// they speak.
 ///
 /// 1. `provider/model` is a model of that provider, if it is at hand.
-/// 2. Any other name with a slash is OpenRouter's way of naming.
+/// 2. Any other name with a slash is OpenRouter's way of naming. Without OpenRouter a known provider's name before the slash
+///    means that provider, unless the only one that speaks the dialect serves models of others under such names.
 /// 3. Else the [table](known::provider_of) says whose it is. If that provider is not at hand, OpenRouter has the model,
 ///    or the only one has it that speaks the dialect.
 /// 4. What the table does not know goes to the only one that speaks the dialect. A prompt is not sent to several in turn
@@ -68,6 +69,15 @@ pub fn provider_for<'a>(
         return Ok((router, model));
     }
     let only = || <[&str; 1]>::try_from(speaking.as_slice()).map(|[only]| (only, model));
+    if let Some((vendor, _)) = model.split_once('/').filter(|(_, rest)| !rest.is_empty())
+        && let Some(known) = KnownProvider::with_key(vendor)
+    {
+        return match only() {
+            Ok((only, _)) if known.family == dialect && KnownProvider::hosts_others(only) => Ok((only, model)),
+            _ if speaking.is_empty() => Err(NoProvider::Dialect),
+            _ => Err(NoProvider::NoKey(known)),
+        };
+    }
     match known::provider_of(model) {
         Some(known) => match (named(known.name), router) {
             (Some(provider), _) if speaks(provider).is_some() => Ok((&provider.0, model)),
@@ -139,6 +149,9 @@ mod tests {
             (&two, Anthropic, "anything", ("anthropic", "anything")),
             (&two, Anthropic, "kimi-k2", ("anthropic", "kimi-k2")),
             (&one, OpenAi, "openai/", ("openai", "openai/")),
+            (&at_hand(&["groq"]), OpenAi, "openai/gpt-oss-120b", ("groq", "openai/gpt-oss-120b")),
+            (&at_hand(&["anthropic", "nvidia"]), OpenAi, "deepseek/v3", ("nvidia", "deepseek/v3")),
+            (&at_hand(&["openai"]), OpenAi, "local/llama", ("openai", "local/llama")),
         ] {
             assert_eq!(provider_for(providers, dialect, model), Ok(expected), "{model}");
         }
@@ -151,6 +164,12 @@ mod tests {
             (&two, Anthropic, "gpt-4o", NoProvider::SpeaksAnother(known("openai"))),
             (&two, OpenAi, "qwen-max", NoProvider::NoKey(known("dashscope"))),
             (&two, OpenAi, "anything", NoProvider::Unclear),
+            // Another's name is another's, whoever else is at hand.
+            (&one, OpenAi, "anthropic/claude-x", NoProvider::NoKey(known("anthropic"))),
+            (&one, OpenAi, "deepseek/anything", NoProvider::NoKey(known("deepseek"))),
+            (&at_hand(&["groq"]), OpenAi, "anthropic/claude-x", NoProvider::NoKey(known("anthropic"))),
+            (&two, OpenAi, "deepseek/anything", NoProvider::NoKey(known("deepseek"))),
+            (&router, Gemini, "anthropic/claude-x", NoProvider::Dialect),
             (&all, OpenAi, "anything", NoProvider::Unclear),
         ] {
             assert_eq!(provider_for(providers, dialect, model), Err(expected), "{model}");

@@ -59,6 +59,21 @@ pub const PROVIDERS: [KnownProvider; 19] = [
     provider("local", &[], "", &[]),
 ];
 
+/// Who serves models of others under names such as `openai/gpt-oss-120b`, besides the router.
+const HOSTS: [&str; 3] = ["groq", "nvidia", "r9s"];
+
+impl KnownProvider {
+    /// The provider of this name whose key can be set.
+    pub fn with_key(name: &str) -> Option<&'static Self> {
+        PROVIDERS.iter().find(|known| known.name == name && !known.keys.is_empty())
+    }
+
+    /// Whether a model of another vendor's may be meant by `vendor/model`.
+    pub fn hosts_others(name: &str) -> bool {
+        PROVIDERS.iter().all(|known| known.name != name) || HOSTS.contains(&name)
+    }
+}
+
 /// Who has everybody's models, under names such as `vendor/model`.
 pub const OPENROUTER: &str = "openrouter";
 

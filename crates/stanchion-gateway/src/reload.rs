@@ -85,7 +85,7 @@ impl Reloader {
     /// Takes the file's configuration, if it is another one and in order.
     pub async fn reload(&mut self) -> Reloaded {
         // Keys that are in both configurations begin with what is known of them now.
-        self.save();
+        self.save().await;
         let path = self.path.clone();
         let loaded = tokio::task::spawn_blocking(move || Config::load(&path)).await;
         let outcome = match loaded {
@@ -144,8 +144,10 @@ impl Reloader {
         Ok(Reloaded::Taken)
     }
 
-    fn save(&self) {
-        for (provider, error) in self.current.get().gateway.credentials.save() {
+    async fn save(&self) {
+        let keys = self.current.get().gateway.credentials.clone();
+        let failed = tokio::task::spawn_blocking(move || keys.save()).await.unwrap_or_default();
+        for (provider, error) in failed {
             tracing::warn!(%provider, %error, "the state of its keys cannot be saved");
         }
     }

@@ -1,6 +1,14 @@
 //! Whether a candidate works: one small question, and an answer that holds no word of the provider's.
 
-use std::{future::poll_fn, pin::pin, sync::Arc, time::Duration};
+use std::{
+    future::poll_fn,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -9,8 +17,8 @@ use http_body_util::Full;
 use serde::{Serialize, Serializer};
 use serde_json::json;
 use stanchion_core::{
-    Call, Candidate, Candidates, Context, Dialect, Failure, FailureKind, Family, RequestClass, Selected, StreamRecord,
-    Usage,
+    AdmissionPhase, Call, Candidate, Candidates, Context, Dialect, Event, Failure, FailureKind, Family, Observer,
+    RequestClass, Selected, StreamRecord, Usage,
 };
 use stanchion_retry::RetryOwner;
 use tokio::time::{Instant, timeout};
@@ -19,8 +27,9 @@ use tower_service::Service;
 /// Asks a candidate one small question.
 ///
 /// It goes through the layers as any request does, its circuit and its queue among them, as housekeeping of the class
-/// `internal`; but it is never retried and never falls back. Temperature 0, at most 8 tokens, streamed. Some models of
-/// OpenAI's that think first refuse either of the two, and are then told as `unsupported_input`: they answer, at least.
+/// `internal`; but it is never retried and never falls back. Temperature 0, at most 8 tokens, streamed. OpenAI's models that
+/// think first take neither a temperature nor `max_tokens`: where a chat is refused as a wrong request, the question is put
+/// once more in their words, with `max_completion_tokens` and no temperature but the candidate's own.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -87,7 +96,7 @@ pub enum HealthCode {
     ContextLimit,
     /// It does not take this kind of request.
     UnsupportedInput,
-    /// It is overloaded, its circuit is open, or its queue is full.
+    /// It is overloaded, its circuit is open, its queue is full, or the probe's time was over before its turn came.
     Capacity,
     /// Anything else.
     Runtime,
@@ -191,10 +200,12 @@ impl Probe {
     {
         let began = Instant::now();
         let dialect = dialect(candidate.family());
-        let request = question(dialect, &candidate);
-        let code = match timeout(self.limit, answer(service, request)).await {
+        let turn = Arc::new(Turn::default());
+        let code = match timeout(self.limit, ask(service, dialect, &candidate, &turn)).await {
             Ok(Ok(())) => HealthCode::Ok,
             Ok(Err(failure)) => HealthCode::of(&failure),
+            // The provider has not heard of it yet.
+            Err(_) if turn.is_awaited() => HealthCode::Capacity,
             Err(_) => HealthCode::Timeout,
         };
         Health {
@@ -214,6 +225,24 @@ impl Default for Probe {
     }
 }
 
+/// Whether the probe waits in a queue of ours.
+#[derive(Default)]
+struct Turn(AtomicBool);
+
+impl Turn {
+    fn is_awaited(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Observer for Turn {
+    fn observe(&self, event: &Event) {
+        if let Event::ProviderAdmission(event) = event {
+            self.0.store(event.phase == AdmissionPhase::Queued, Ordering::Relaxed);
+        }
+    }
+}
+
 const fn dialect(family: Family) -> Dialect {
     match family {
         Family::Anthropic => Dialect::AnthropicMessages,
@@ -226,7 +255,32 @@ const fn dialect(family: Family) -> Dialect {
 /// How long an answer may be, at most.
 const TOKENS: u32 = 8;
 
-fn question(dialect: Dialect, candidate: &Arc<Candidate>) -> Request<Full<Bytes>> {
+/// How the question is put.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Words {
+    Plain,
+    /// In those of models that think first.
+    Thinking,
+}
+
+/// Puts the question, and where the model does not take its words, puts it in others.
+async fn ask<S, B>(mut service: S, dialect: Dialect, candidate: &Candidate, turn: &Arc<Turn>) -> Result<(), Failure>
+where
+    S: Service<Request<Full<Bytes>>, Response = Response<B>>,
+    S::Error: Into<Failure>,
+    B: Body<Data = Bytes>,
+    B::Error: Into<Failure>,
+{
+    let answered = answer(&mut service, question(dialect, Words::Plain, candidate, turn)).await;
+    match answered {
+        Err(failure) if failure.kind() == FailureKind::InvalidRequest && dialect == Dialect::OpenAiChat => {
+            answer(&mut service, question(dialect, Words::Thinking, candidate, turn)).await
+        }
+        answered => answered,
+    }
+}
+
+fn question(dialect: Dialect, words: Words, candidate: &Candidate, turn: &Arc<Turn>) -> Request<Full<Bytes>> {
     let model = candidate.model().map_or("default", |model| model);
     let messages = json!([{ "role": "user", "content": "Say ok." }]);
     let (path, body) = match dialect {
@@ -247,11 +301,19 @@ fn question(dialect: Dialect, candidate: &Arc<Candidate>) -> Request<Full<Bytes>
         ),
         _ => (
             "/v1/chat/completions".to_owned(),
-            json!({ "model": model, "messages": messages, "max_tokens": TOKENS, "temperature": 0, "stream": true }),
+            match words {
+                Words::Plain => {
+                    json!({ "model": model, "messages": messages, "max_tokens": TOKENS, "temperature": 0, "stream": true })
+                }
+                Words::Thinking => {
+                    json!({ "model": model, "messages": messages, "max_completion_tokens": TOKENS, "stream": true })
+                }
+            },
         ),
     };
     let session = format!("provider-health:{}", candidate.name());
-    let context = Context::builder().session(session).class(RequestClass::Internal).recovery(None).build();
+    let context = Context::builder().session(session).class(RequestClass::Internal).recovery(None);
+    let context = context.observer(turn.clone()).build();
     let body = body.to_string();
     let mut request = Request::new(Full::from(Bytes::from(body)));
     *request.method_mut() = http::Method::POST;
@@ -264,14 +326,19 @@ fn question(dialect: Dialect, candidate: &Arc<Candidate>) -> Request<Full<Bytes>
     // Not retried, and nobody else is asked.
     extensions.insert(RetryOwner);
     // What a candidate sets for its requests would go over the question's own.
-    let candidate = (**candidate).clone().with_temperature(0.0).with_max_output_tokens(TOKENS);
+    let candidate = candidate.clone().with_max_output_tokens(TOKENS);
+    let candidate = match words {
+        Words::Plain => candidate.with_temperature(0.0),
+        // Whether the model takes the candidate's own temperature is worth knowing.
+        Words::Thinking => candidate,
+    };
     extensions.insert(Selected::only(candidate.clone()));
     extensions.insert(Candidates::new([candidate]));
     request
 }
 
 /// Whether any sign of a model came.
-async fn answer<S, B>(mut service: S, request: Request<Full<Bytes>>) -> Result<(), Failure>
+async fn answer<S, B>(service: &mut S, request: Request<Full<Bytes>>) -> Result<(), Failure>
 where
     S: Service<Request<Full<Bytes>>, Response = Response<B>>,
     S::Error: Into<Failure>,

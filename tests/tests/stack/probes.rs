@@ -50,7 +50,6 @@ async fn a_probe_is_told_by_codes_and_makes_one_attempt() {
         (secret(429, "insufficient_quota"), HealthCode::RateLimit),
         (secret(404, "model_not_found"), HealthCode::ModelUnavailable),
         (secret(400, "context_length_exceeded"), HealthCode::ContextLimit),
-        (secret(400, "bad"), HealthCode::UnsupportedInput),
         (secret(503, "down"), HealthCode::Capacity),
         (secret(500, "down"), HealthCode::Runtime),
         (Script { before: Some(Before::Reset), ..Script::default() }, HealthCode::Network),
@@ -65,6 +64,49 @@ async fn a_probe_is_told_by_codes_and_makes_one_attempt() {
         let told = format!("{health:?} {}", serde_json::to_string(&health).expect("plain"));
         assert!(!told.contains("canary") && !told.contains("a.test"), "{told}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_thinks_first_is_asked_in_its_own_words() {
+    let refuses = || json(400, r#"{"error":{"message":"Unsupported parameter","code":"unsupported_parameter"}}"#);
+    for (second, code) in [(ok(), HealthCode::Ok), (refuses(), HealthCode::UnsupportedInput)] {
+        let provider = Provider::new([refuses(), second]);
+        let own = candidate(Dialect::OpenAiChat, "a", "http://a.test").with_max_output_tokens(4_000);
+        let health = ask(&Stack::of(Dialect::OpenAiChat, [own]), &provider).await;
+        assert_eq!((health.code, provider.attempts()), (code, 2));
+        let body = String::from_utf8(provider.seen()[1].body.to_vec()).expect("text");
+        assert!(body.contains(r#""max_completion_tokens":8"#), "{body}");
+        assert!(!body.contains("max_tokens") && !body.contains("temperature") && !body.contains("4000"), "{body}");
+    }
+    // The candidate's own temperature is that of its requests.
+    let provider = Provider::new([refuses(), refuses()]);
+    let own = candidate(Dialect::OpenAiChat, "a", "http://a.test").with_temperature(1.5);
+    assert_eq!(ask(&Stack::of(Dialect::OpenAiChat, [own]), &provider).await.code, HealthCode::UnsupportedInput);
+    assert!(String::from_utf8_lossy(&provider.seen()[1].body).contains(r#""temperature": 1.5"#));
+    // Other dialects have no other words.
+    let provider =
+        Provider::new([json(400, r#"{"type":"error","error":{"type":"invalid_request_error","message":"no"}}"#)]);
+    let own = candidate(Dialect::AnthropicMessages, "a", "http://a.test");
+    assert_eq!(ask(&Stack::of(Dialect::AnthropicMessages, [own]), &provider).await.code, HealthCode::UnsupportedInput);
+    assert_eq!(provider.attempts(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_probe_whose_turn_does_not_come_says_nothing_of_the_provider() {
+    let provider = Provider::new([ok()]);
+    let stack = Stack::chat(&provider).concurrency(1);
+    let place = stack.queue().handle(&stack.candidates().remove(0).into());
+    let taken = place.admit(Some("thief"), RequestClass::Foreground, 0).await;
+    let health = ask(&stack, &provider).await;
+    assert_eq!((health.code, health.latency, provider.attempts()), (HealthCode::Capacity, Probe::LIMIT, 0));
+    // Once it has been let in, a silence is the provider's.
+    let provider = Provider::new([Script { before: Some(Before::Hang), ..Script::default() }]);
+    let leaves = async {
+        tokio::time::sleep(secs(5)).await;
+        drop(taken);
+    };
+    let (health, ()) = tokio::join!(ask(&stack, &provider), leaves);
+    assert_eq!((health.code, health.latency), (HealthCode::Timeout, Probe::LIMIT));
 }
 
 #[tokio::test(start_paused = true)]

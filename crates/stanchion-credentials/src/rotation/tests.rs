@@ -91,15 +91,43 @@ fn a_reservation_ends_with_the_outcome_or_by_time() {
 }
 
 #[test]
-fn the_least_used_is_the_one_that_was_left_alone_for_longest() {
+fn the_least_used_has_its_share_and_no_more_whatever_it_answers() {
     let now = Instant::now();
     let mut rotation = rotation(CredentialStrategy::LeastUsed);
-    let tickets: Vec<_> = (0..3).map(|_| rotation.pick(now, |_| 0).unwrap().ticket).collect();
-    for (ticket, at) in [(tickets[1], 1), (tickets[2], 2), (tickets[0], 3)] {
-        rotation.succeed(ticket, now + at * SECOND);
-        rotation.finish(ticket);
+    let mut counts = [0; 3];
+    for at in 0..30 {
+        let ticket = rotation.pick(now + at * SECOND, |_| 0).unwrap().ticket;
+        counts[ticket.index] += 1;
+        match ticket.index {
+            // The first answers 404 and the like, the second hangs.
+            0 => {
+                rotation.fail(ticket, CredentialOutcome::Untouched, None, now + at * SECOND);
+                rotation.finish(ticket);
+            }
+            1 => {}
+            _ => {
+                rotation.succeed(ticket, now + at * SECOND);
+                rotation.finish(ticket);
+            }
+        }
     }
-    assert_eq!(serve(&mut rotation, now + 9 * SECOND), 1);
+    assert_eq!(counts, [10; 3]);
+    // One that hangs up leaves no other trace.
+    let ticket = rotation.pick(now, |_| 0).unwrap().ticket;
+    rotation.finish(ticket);
+    assert_eq!((ticket.index, serve(&mut rotation, now)), (0, 1));
+}
+
+#[test]
+fn one_that_was_out_is_not_made_up_for_at_once() {
+    let now = Instant::now();
+    let mut rotation = rotation(CredentialStrategy::LeastUsed);
+    assert_eq!(limit(&mut rotation, Some(10 * SECOND), now).0, 0);
+    let served: Vec<_> = (0..4).map(|_| serve(&mut rotation, now)).collect();
+    assert_eq!(served, [1, 2, 1, 2]);
+    // It has been picked once, the others twice.
+    let served: Vec<_> = (0..4).map(|_| serve(&mut rotation, now + 10 * SECOND)).collect();
+    assert_eq!(served, [0, 1, 2, 0]);
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! Whatever is dropped, wherever it is, frees its credential at once.
 
+use std::sync::Arc;
+
 use http::Response;
+use stanchion_core::{Context, Event};
 use stanchion_credentials::CredentialsLayer;
-use stanchion_testkit::{Probe, ScriptedBody, Step, request};
+use stanchion_testkit::{Probe, ScriptedBody, Step, request, request_in};
 use tokio_test::{assert_pending, task};
 use tower::{Layer, Service};
 
@@ -50,6 +53,19 @@ async fn a_credential_is_free_after_a_drop_at_any_poll() {
     }
     let used: Vec<u64> = pools.status()[0].credentials.iter().map(|credential| credential.usage_count).collect();
     assert_eq!(used[1], 0, "a drop gives its reservation back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_that_panics_frees_the_credential() {
+    let pools = pools(builder(["a"]));
+    let never =
+        tower::service_fn(|_: Req| std::future::pending::<Result<Response<ScriptedBody>, stanchion_core::Failure>>());
+    let mut service = CredentialsLayer::new(pools.clone()).layer(never);
+    let context = Context::builder().observer(Arc::new(|_: &Event| panic!("a bug outside"))).build();
+    let request = request_in(context);
+    let call = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(service.call(request))));
+    assert!(call.is_err());
+    assert_eq!(in_flight(&pools), 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,8 +1,8 @@
 //! What each outcome does to the credential, and to the failure.
 
 use stanchion_core::{
-    CredentialStrategy, Disposition, DispositionRules, Event, FailureKind, HintSource, Phase, PoolState, Retry,
-    RotationReason,
+    CredentialStrategy, Disposition, DispositionRules, Event, Failure, FailureKind, HintSource, Phase, PoolState,
+    Retry, RotationReason,
 };
 use stanchion_credentials::CredentialState::{Exhausted, PassedOver, RateLimited, Ready, Refused};
 
@@ -149,6 +149,29 @@ async fn a_key_that_may_not_is_passed_over_and_all_keys_are_tried_once() {
     assert_eq!(stage.serve().await, 'a');
     assert_eq!(stage.states(), [Ready, PassedOver]);
     assert_eq!(stage.events.lines(), ["K.initial a(2)"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_was_not_asked_costs_no_attempt_although_its_key_goes_meanwhile() {
+    let mut stage = Stage::new(builder(["a"]));
+    let calls = [stage.begin(), stage.begin(), stage.begin()];
+    let mut answers = Vec::new();
+    for _ in &calls {
+        answers.push(stage.next().await.1);
+    }
+    let turned_away = Failure::new(FailureKind::CircuitOpen).with_phase(Phase::Connect);
+    let [limits, turns_away, refuses] = <[_; 3]>::try_from(answers).ok().unwrap();
+    limits.send_error(limited(Some(20)));
+    let [limited, away, refused] = calls;
+    limited.await.unwrap().map(drop).unwrap_err();
+    turns_away.send_error(turned_away);
+    let away = away.await.unwrap().map(drop).unwrap_err();
+    assert_eq!((away.kind(), away.pool()), (FailureKind::RateLimited, Some(PoolState::NoneReady)));
+    assert_eq!(hint(&away), Some((seconds(20), HintSource::Credentials)));
+    // Its key was looked at, and so was the request.
+    refuses.send_error(failure(FailureKind::PermissionDenied, 403));
+    let refused = refused.await.unwrap().map(drop).unwrap_err();
+    assert_eq!((refused.kind(), refused.pool()), (FailureKind::RateLimited, None));
 }
 
 #[tokio::test(start_paused = true)]

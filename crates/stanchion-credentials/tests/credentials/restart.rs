@@ -6,11 +6,12 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use stanchion_core::CredentialStrategy;
+use serde_json::{Value, json};
+use stanchion_core::{CredentialStrategy, FailureKind, Secret};
 use stanchion_credentials::CredentialState::{Exhausted, RateLimited, Ready};
-use stanchion_credentials::{CredentialPoolBuilder, CredentialPools, Restored};
+use stanchion_credentials::{CredentialPool, CredentialPoolBuilder, CredentialPools, Restored};
 
-use super::{Stage, builder, exhausted, limited, pools, refused, seconds};
+use super::{Stage, builder, exhausted, failure, limited, pools, refused, seconds};
 
 /// A folder that goes with the test.
 struct Folder(PathBuf);
@@ -136,20 +137,114 @@ async fn a_file_that_cannot_be_used_is_reported_and_left_alone() {
     assert!(stage.pools.save().is_empty() && folder.file().is_dir());
 }
 
+/// Changes the rows of a file that a pool has written, and says how many they are.
+fn rewrite(folder: &Folder, change: impl FnOnce(&mut Vec<Value>)) -> usize {
+    let pool = kept(&folder.file(), ["a", "b", "c", "d"]).build().unwrap();
+    assert!(pool.park("a") && pool.put_back("a") && pool.save().unwrap());
+    let mut content: Value = serde_json::from_str(&fs::read_to_string(folder.file()).unwrap()).unwrap();
+    let rows = content["credentials"].as_array_mut().unwrap();
+    change(rows);
+    let count = rows.len();
+    fs::write(folder.file(), content.to_string()).unwrap();
+    pool.retire();
+    count
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_key_under_an_old_id_begins_anew() {
+    let folder = Folder::new();
+    let pool = |keys: [&str; 2]| {
+        let builder = CredentialPool::builder("primary").strategy(CredentialStrategy::FillFirst);
+        let add = |builder: CredentialPoolBuilder, (id, key): (usize, &str)| {
+            builder.credential(id.to_string(), Secret::new(key))
+        };
+        Stage::new(keys.into_iter().enumerate().fold(builder, add).state_file(folder.file()))
+    };
+    let mut stage = pool(["sk-one-a", "sk-two-b"]);
+    stage.fail(limited(Some(1000))).await;
+    stage.serve().await;
+    drop(stage);
+    let kept = fs::read_to_string(folder.file()).unwrap();
+    assert!(!kept.contains("sk-"), "{kept}");
+    // The first was replaced; its id is but its place in the list.
+    let stage = pool(["sk-new-c", "sk-two-b"]);
+    assert!(matches!(restored(&stage.pools), Restored::Credentials(1)));
+    assert_eq!((stage.states(), stage.usage()), (vec![Ready, Ready], vec![0, 1]));
+    drop(stage);
+    let stage = pool(["sk-one-a", "sk-two-b"]);
+    assert_eq!(stage.states(), [RateLimited, Ready]);
+    // Of a key a few bits are kept, and others in another file.
+    let marks = || {
+        let content: Value = serde_json::from_str(&fs::read_to_string(folder.file()).unwrap()).unwrap();
+        let mark = content["credentials"][1]["mark"].as_str().unwrap().to_owned();
+        (mark, content["salt"].clone())
+    };
+    let (mark, salt) = marks();
+    assert_eq!(mark.len(), 4);
+    fs::remove_file(folder.file()).unwrap();
+    let mut stage = pool(["sk-one-a", "sk-two-b"]);
+    stage.serve().await;
+    drop(stage);
+    assert_ne!(marks().1, salt);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_least_used_key_after_a_restart_is_the_one_before_it() {
+    let folder = Folder::new();
+    let kept = || kept(&folder.file(), ["a", "b", "c", "d"]).strategy(CredentialStrategy::LeastUsed);
+    let mut stage = Stage::new(kept());
+    // The first never serves.
+    for _ in 0..2 {
+        stage.fail(failure(FailureKind::NotFound, 404)).await;
+        for _ in 0..3 {
+            stage.serve().await;
+        }
+    }
+    drop(stage);
+    let mut stage = Stage::new(kept());
+    assert_eq!(stage.usage(), [0, 2, 2, 2]);
+    let mut served = Vec::new();
+    for _ in 0..4 {
+        served.push(stage.serve().await);
+    }
+    served.sort_unstable();
+    assert_eq!(served, ['a', 'b', 'c', 'd']);
+}
+
+#[cfg(unix)]
+#[tokio::test(start_paused = true)]
+async fn a_file_is_for_its_owner_and_nothing_else_is_written_to() {
+    use std::os::unix::fs::{MetadataExt, symlink};
+    let folder = Folder::new();
+    let mut stage = Stage::new(kept(&folder.file(), ["a", "b", "c", "d"]));
+    // What another has put where this used to write first.
+    let trap = folder.0.join(format!(".state.json.{}", std::process::id()));
+    let target = folder.0.join("target");
+    fs::write(&target, "mine").unwrap();
+    symlink(&target, &trap).unwrap();
+    stage.serve().await;
+    assert!(stage.pools.save().is_empty());
+    assert_eq!(fs::read_to_string(&target).unwrap(), "mine");
+    assert_eq!(fs::metadata(folder.file()).unwrap().mode() & 0o777, 0o600);
+    fs::remove_file(trap).unwrap();
+    fs::remove_file(target).unwrap();
+    assert_eq!(folder.names(), ["state.json"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_row_that_cannot_be_read_is_one_key_that_starts_afresh() {
     let folder = Folder::new();
-    let row = |id: &str, rest: &str| format!(r#"{{"id":"{id}","usage_count":7,"rate_limit_count":2{rest}}}"#);
-    let rows = [
-        row("a", r#","last_used_at":1"#),
-        row("b", r#","out":{"reason":"bored","until":1}"#),
-        row("c", r#","out":{"reason":"exhausted","until":18446744073709551615}"#),
-        row("d", r#","out":{"reason":"rate_limited","until":1}"#),
-        row("elsewhere", ""),
-        "7".to_owned(),
-    ];
-    let content = format!(r#"{{"version":1,"provider":"primary","next":"gone","credentials":[{}]}}"#, rows.join(","));
-    fs::write(folder.file(), content).unwrap();
+    let rows = rewrite(&folder, |rows| {
+        for row in &mut *rows {
+            row["usage_count"] = 7.into();
+        }
+        rows[0]["last_used_at"] = 1.into();
+        rows[1]["out"] = json!({ "reason": "bored", "until": 1 });
+        rows[2]["out"] = json!({ "reason": "exhausted", "until": u64::MAX });
+        rows[3]["out"] = json!({ "reason": "rate_limited", "until": 1 });
+        rows.extend([json!({ "id": "elsewhere", "mark": "0000", "usage_count": 7, "rate_limit_count": 0 }), 7.into()]);
+    });
+    assert_eq!(rows, 6);
     let pools = pools(kept(&folder.file(), ["a", "b", "c", "d"]));
     assert!(matches!(restored(&pools), Restored::Credentials(3)));
     let status = &pools.status()[0].credentials;

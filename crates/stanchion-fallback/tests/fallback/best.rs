@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use stanchion_core::{FailureKind, HintSource, RetryHint};
-use stanchion_fallback::Fallback;
+use stanchion_core::{Candidate, Candidates, DispositionRules, FailureKind, FallbackOn, Family, HintSource, RetryHint};
+use stanchion_fallback::{Fallback, FallbackLayer, OnOverflow};
 use stanchion_testkit::{candidates, request};
-use tower::ServiceExt;
+use tower::{Layer, ServiceExt};
 
 use super::{Reply, Script, failure, status};
 
@@ -56,6 +56,39 @@ async fn the_best_may_stand_in_the_middle() {
         Err(failure(FailureKind::QueueTimeout)),
     ];
     assert_eq!(answered(replies).await, (FailureKind::FirstOutputTimeout, "b/gpt-x".into()));
+}
+
+#[tokio::test]
+async fn what_was_passed_on_for_a_wish_does_not_outlive_what_will_pass() {
+    let rules = [FallbackOn::Auth, FallbackOn::Quota, FallbackOn::NotFound, FallbackOn::Policy]
+        .into_iter()
+        .fold(DispositionRules::default(), DispositionRules::with_fallback_on);
+    let windows = || {
+        let of = |name, window| Candidate::new(name, Family::OpenAi, "http://x").with_context_window(window);
+        Candidates::new([of("a", 8_000), of("b", 128_000)])
+    };
+    for (kind, code) in [
+        (FailureKind::ContextOverflow, 400),
+        (FailureKind::Authentication, 401),
+        (FailureKind::PermissionDenied, 403),
+        (FailureKind::QuotaExhausted, 402),
+        (FailureKind::NotFound, 404),
+        (FailureKind::ContentPolicy, 400),
+    ] {
+        for (other, answered) in [
+            (failure(FailureKind::CircuitOpen), FailureKind::CircuitOpen),
+            (failure(FailureKind::QueueFull), FailureKind::QueueFull),
+            (failure(FailureKind::Connect), FailureKind::Connect),
+            (status(FailureKind::Overloaded, 529), FailureKind::Overloaded),
+            // That will not pass by itself.
+            (failure(FailureKind::Misconfigured), kind),
+        ] {
+            let script = Script::new([Err(status(kind, code)), Err(other)]);
+            let layer = FallbackLayer::new(windows()).with_rules(rules).with_overflow(OnOverflow::LargerWindow);
+            let failed = layer.layer(script.clone()).oneshot(request()).await.unwrap_err();
+            assert_eq!((failed.kind(), script.asked().len()), (answered, 2), "{kind:?}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -1,12 +1,12 @@
 //! What holds for every layer, and what holds for every script of answers.
 
 use proptest::prelude::*;
-use stanchion_core::{Disposition, DispositionRules, Failure, FailureKind};
-use stanchion_fallback::{Fallback, FallbackLayer};
+use stanchion_core::{DispositionRules, Failure, FailureKind, FallbackOn};
+use stanchion_fallback::FallbackLayer;
 use stanchion_testkit::{Contract, Events, candidates, request_in};
-use tower::ServiceExt;
+use tower::{Layer, ServiceExt};
 
-use super::{Reply, Script, failure, status};
+use super::{Reply, Script, failure, passes, status};
 
 #[tokio::test(start_paused = true)]
 async fn the_contract_of_every_layer() {
@@ -21,16 +21,23 @@ fn failed((kind, answered): (FailureKind, bool)) -> Failure {
     if answered { status(kind, 418) } else { failure(kind) }
 }
 
-fn passes(answer: (FailureKind, bool)) -> bool {
-    Disposition::of(&failed(answer), &DispositionRules::default()).fallback
+/// Whether it goes on after an answer, with the rules that let refused keys and missing models pass.
+fn goes_on((kind, _): (FailureKind, bool), widened: bool) -> bool {
+    passes(kind) || (widened && is_widened(kind))
+}
+
+fn is_widened(kind: FailureKind) -> bool {
+    matches!(kind, FailureKind::Authentication | FailureKind::PermissionDenied | FailureKind::NotFound)
 }
 
 /// How much an answer tells, said once more, in other words than the layer's.
 fn worth((kind, answered): (FailureKind, bool)) -> u32 {
     use FailureKind::{CircuitOpen, Drained, Misconfigured, QueueClosed, QueueFull, QueueTimeout};
     match kind {
-        CircuitOpen | QueueFull | QueueTimeout | QueueClosed | Drained | Misconfigured => 0,
-        _ => 1 + u32::from(answered),
+        Misconfigured => 0,
+        kind if is_widened(kind) => 1,
+        CircuitOpen | QueueFull | QueueTimeout | QueueClosed | Drained => 2,
+        _ => 3 + u32::from(answered),
     }
 }
 
@@ -40,6 +47,7 @@ proptest! {
         script in proptest::collection::vec(
             proptest::option::weighted(0.9, (0..FailureKind::ALL.len(), any::<bool>())), 1..7
         ),
+        widened in any::<bool>(),
     ) {
         let known = |(kind, told): (usize, bool)| (FailureKind::ALL[kind], told);
         let script: Vec<Answer> = script.into_iter().map(|answer| answer.map(known)).collect();
@@ -50,12 +58,17 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let (result, lines) = runtime.block_on(async {
             let events = Events::new();
-            let service = Fallback::new(inner.clone(), list);
+            let mut rules = DispositionRules::default();
+            for class in [FallbackOn::Auth, FallbackOn::NotFound].into_iter().filter(|_| widened) {
+                rules = rules.with_fallback_on(class);
+            }
+            let service = FallbackLayer::new(list).with_rules(rules).layer(inner.clone());
             (service.oneshot(request_in(events.context())).await, events.lines())
         });
 
         // The walk stops at the first answer that is none to pass on, or at the end of the list.
-        let stops = script.iter().position(|answer| !answer.is_some_and(passes)).unwrap_or(script.len() - 1);
+        let goes_on = |answer| goes_on(answer, widened);
+        let stops = script.iter().position(|answer| !answer.is_some_and(goes_on)).unwrap_or(script.len() - 1);
         prop_assert_eq!(inner.asked(), &providers[..=stops]);
         let marker = |pair: &[String]| format!("M.fallback {}/gpt-x>{}/gpt-x", pair[0], pair[1]);
         let markers: Vec<_> = providers[..=stops].windows(2).map(marker).collect();
@@ -66,7 +79,7 @@ proptest! {
             return Ok(());
         };
         let last = script[stops].expect("a failure");
-        let best = if passes(last) {
+        let best = if goes_on(last) {
             (0..=stops).max_by_key(|index| (worth(script[*index].unwrap()), *index)).unwrap()
         } else {
             stops
@@ -74,7 +87,8 @@ proptest! {
         prop_assert_eq!(failure.kind(), script[best].unwrap().0);
         let name = format!("p{best}/gpt-x");
         prop_assert_eq!(failure.candidate().map(|name| &**name), Some(&*name));
-        let asked = script[..=stops].iter().flatten().filter(|answer| worth(**answer) > 0).count();
+        let was_asked = |(kind, told): &&(FailureKind, bool)| !matches!(worth((*kind, *told)), 0 | 2);
+        let asked = script[..=stops].iter().flatten().filter(was_asked).count();
         prop_assert_eq!(failure.attempts() as usize, asked);
     }
 }

@@ -28,6 +28,57 @@ fn failure(kind: FailureKind) -> Failure {
     Failure::new(kind).with_phase(phase)
 }
 
+/// The column of the table, said once more: after these, before output, the next candidate is asked, whatever the rules.
+const PASSED_ON: [FailureKind; 24] = [
+    FailureKind::Connect,
+    FailureKind::Unprocessed,
+    FailureKind::Transport,
+    FailureKind::Truncated,
+    FailureKind::EmptyReply,
+    FailureKind::MalformedReply,
+    FailureKind::NotModelReply,
+    FailureKind::FirstOutputTimeout,
+    FailureKind::IdleTimeout,
+    FailureKind::TotalTimeout,
+    FailureKind::GatewayTimeout,
+    FailureKind::RateLimited,
+    FailureKind::Overloaded,
+    FailureKind::ServerError,
+    FailureKind::RequestTimeout,
+    FailureKind::Conflict,
+    FailureKind::TooEarly,
+    FailureKind::NotSupported,
+    FailureKind::CircuitOpen,
+    FailureKind::QueueFull,
+    FailureKind::QueueTimeout,
+    FailureKind::QueueClosed,
+    FailureKind::Drained,
+    FailureKind::Misconfigured,
+];
+
+/// After these it is not, unless a rule says so.
+const TERMINAL: [FailureKind; 13] = [
+    FailureKind::QuotaExhausted,
+    FailureKind::Authentication,
+    FailureKind::PermissionDenied,
+    FailureKind::NotFound,
+    FailureKind::ContextOverflow,
+    FailureKind::ContentPolicy,
+    FailureKind::InvalidRequest,
+    FailureKind::RequestTooLarge,
+    FailureKind::EventTooLarge,
+    FailureKind::RecoveryBudget,
+    FailureKind::ShuttingDown,
+    FailureKind::Cancelled,
+    FailureKind::Unknown,
+];
+
+/// Whether the next candidate is asked, as long as no rule says otherwise.
+fn passes(kind: FailureKind) -> bool {
+    assert!(PASSED_ON.contains(&kind) != TERMINAL.contains(&kind), "{kind:?} has no line here");
+    PASSED_ON.contains(&kind)
+}
+
 fn status(kind: FailureKind, status: u16) -> Failure {
     failure(kind).with_status(StatusCode::from_u16(status).unwrap())
 }

@@ -3,14 +3,14 @@
 use std::task::Poll;
 
 use http::Response;
-use stanchion_core::{BoxError, Disposition, DispositionRules, Failure, FailureKind, FallbackOn, Phase};
+use stanchion_core::{BoxError, DispositionRules, Failure, FailureKind, FallbackOn, Phase};
 use stanchion_fallback::FallbackLayer;
 use stanchion_testkit::{candidates, request};
 use tokio_test::{assert_pending, assert_ready_ok, task};
 use tower::Layer;
 use tower_test::mock::{self, Spawn};
 
-use super::{Req, failure, selected, status};
+use super::{Req, failure, passes, selected, status};
 
 /// How many of two candidates are asked if the first fails so and the second answers.
 async fn asked(rules: DispositionRules, first: Failure) -> usize {
@@ -44,25 +44,9 @@ async fn asked(rules: DispositionRules, first: Failure) -> usize {
 
 #[tokio::test]
 async fn every_kind_is_passed_on_as_the_table_says() {
-    let rules = DispositionRules::default();
     for kind in FailureKind::ALL {
-        let expected = if Disposition::of(&failure(kind), &rules).fallback { 2 } else { 1 };
-        assert_eq!(asked(rules, failure(kind)).await, expected, "{kind:?}");
-    }
-}
-
-#[tokio::test]
-async fn the_callers_own_failures_are_not_passed_on() {
-    for kind in [
-        FailureKind::Cancelled,
-        FailureKind::RecoveryBudget,
-        FailureKind::ContextOverflow,
-        FailureKind::QuotaExhausted,
-        FailureKind::ContentPolicy,
-        FailureKind::InvalidRequest,
-        FailureKind::Authentication,
-    ] {
-        assert_eq!(asked(DispositionRules::default(), failure(kind)).await, 1, "{kind:?}");
+        let expected = 1 + usize::from(passes(kind));
+        assert_eq!(asked(DispositionRules::default(), failure(kind)).await, expected, "{kind:?}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! Who is asked, by what fits where.
 
-use stanchion_core::{Call, Candidate, Candidates, Dialect, FailureKind, Family};
+use stanchion_core::{Call, Candidate, Candidates, Dialect, DispositionRules, FailureKind, FallbackOn, Family};
 use stanchion_fallback::{FallbackLayer, OnOverflow};
 use stanchion_testkit::request;
 use tower::{Layer, ServiceExt};
@@ -67,6 +67,15 @@ async fn an_overflow_goes_to_a_larger_window_where_it_is_wished() {
         windows([("small", 8_000), ("large", 128_000), ("unknown", 0), ("equal", 8_000), ("larger", 200_000)]);
     let (names, last) = asked(FallbackLayer::new(smaller).with_overflow(OnOverflow::LargerWindow), 100, &then).await;
     assert_eq!((names, last), (vec!["small".to_owned(), "large".into(), "larger".into()], vec![false, false, true]));
+    // The rule that lets overflows pass on makes it no less; it counts where no window is known.
+    let rules = DispositionRules::default().with_fallback_on(FallbackOn::Overflow);
+    let both = |list| FallbackLayer::new(list).with_overflow(OnOverflow::LargerWindow).with_rules(rules);
+    assert_eq!(asked(both(list()), 100, &overflow).await.0, ["small", "large"]);
+    let unknown = || windows([("unknown", 0), ("small", 8_000), ("equal", 8_000), ("large", 128_000)]);
+    assert_eq!(asked(both(unknown()), 100, &overflow).await.0, ["unknown", "small"]);
+    assert_eq!(asked(both(unknown()), 100, &overflow.repeat(2)).await.0, ["unknown", "small", "large"]);
+    let without = FallbackLayer::new(unknown()).with_overflow(OnOverflow::LargerWindow);
+    assert_eq!(asked(without, 100, &overflow).await.0, ["unknown"]);
     // Nobody has more than the largest.
     let twice = [FailureKind::ContextOverflow, FailureKind::ContextOverflow];
     assert_eq!(asked(larger, 100, &twice).await.0, ["small", "large"]);

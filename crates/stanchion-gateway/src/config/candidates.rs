@@ -1,9 +1,12 @@
 //! What a candidate has of its provider, and of the first candidate of its model.
 
 use http::HeaderValue;
-use stanchion::core::{Candidate, Family};
+use stanchion::{
+    core::{Candidate, Family},
+    fallback::OnOverflow,
+};
 
-use super::{check::Checker, file};
+use super::{check::Checker, file, value::Spanned};
 
 impl file::Candidate {
     /// With what it does not set itself, and has of the first of its model.
@@ -53,6 +56,19 @@ impl Checker<'_> {
             self.complain(version.span(), problem);
         }
         candidate.with_api_version(text)
+    }
+}
+
+impl Checker<'_> {
+    /// Tells of candidates whose window is not known, where windows say who is next.
+    pub(super) fn windows(&mut self, candidates: &[Spanned<file::Candidate>], on_overflow: OnOverflow) {
+        if on_overflow != OnOverflow::LargerWindow || candidates.len() < 2 {
+            return;
+        }
+        for candidate in candidates.iter().filter(|candidate| candidate.get_ref().context_window.is_none()) {
+            let text = "without a context_window no prompt that is too long elsewhere comes here (on_overflow = \"larger_window\"), and none goes on";
+            self.warn(candidate.span(), text);
+        }
     }
 }
 

@@ -275,7 +275,9 @@ impl Checker<'_> {
                 self.candidate(named.get_ref(), provider.get_ref(), Some(&own))
             })
             .collect();
-        self.with_settings(file, model, candidates, budgets)
+        let settled = self.with_settings(file, model, candidates, budgets);
+        self.windows(&model.candidates, settled.fallback.on_overflow);
+        settled
     }
 
     /// Candidates with a model's own settings over the defaults.

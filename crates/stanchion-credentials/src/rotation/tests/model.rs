@@ -133,8 +133,8 @@ impl Model {
             }
             CredentialStrategy::Random => Some(good[random % good.len()]),
             CredentialStrategy::LeastUsed => good.iter().copied().min_by_key(|index| {
-                let known = &known[*index];
-                (known.usage + u64::from(self.in_flight(*index)), known.last_used)
+                let given = || self.requests.iter().enumerate().filter(|(_, request)| request.ticket.index == *index);
+                (given().count(), given().next_back().map(|(number, _)| number))
             }),
         }
     }

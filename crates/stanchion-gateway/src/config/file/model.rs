@@ -62,7 +62,7 @@ pub(in super::super) struct Model {
     pub(in super::super) commit: Commit,
 }
 
-/// One way to serve a model.
+/// One way to serve a model. Its clocks are the model's.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(transform = in_order::<Self>)]

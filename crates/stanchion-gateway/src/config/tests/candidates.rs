@@ -62,6 +62,24 @@ fn a_candidate_has_of_the_first_what_it_does_not_set() {
 }
 
 #[test]
+fn a_candidate_whose_window_is_not_known_is_told_where_windows_count() {
+    let warned = |fallback: &str, list: &str| -> Vec<String> {
+        let text = format!("{PROVIDERS}[models.m]\nfallback = {{ {fallback} }}\ncandidates = [{list}]\n");
+        parse(&text).unwrap_or_else(|error| panic!("{error}")).warnings.into_iter().map(|told| told.key).collect()
+    };
+    let (known, unknown) = ("{ provider = \"p\", model = \"a\", context_window = 9 }", "{ provider = \"q\" }");
+    let larger = "on_overflow = \"larger_window\"";
+    assert_eq!(warned(larger, &format!("{known}, {unknown}")), ["models.m.candidates[1]"]);
+    for (fallback, list) in [
+        (larger, format!("{known}, {known}")),
+        (larger, unknown.to_owned()),
+        ("on_overflow = \"stop\"", format!("{known}, {unknown}")),
+    ] {
+        assert!(warned(fallback, &list).is_empty(), "{fallback} {list}");
+    }
+}
+
+#[test]
 fn a_tier_that_no_request_can_name_is_told() {
     for dialect in ["gemini", "ollama"] {
         let candidate = "{ provider = \"r\", tier = \"flex\" }";
