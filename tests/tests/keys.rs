@@ -5,6 +5,7 @@ use std::{fs, path::Path};
 use stanchion_faults::{
     Outcome,
     client::Call,
+    runner::{gateway_config, run_all},
     scenario::{Scenario, Script, Step},
     upstream::Upstream,
 };
@@ -62,4 +63,52 @@ async fn a_key_that_rests_still_rests_after_a_restart_and_no_key_is_in_the_file(
     for (_, key) in KEYS {
         assert!(!kept.contains(key) && !printed.contains(key), "{kept}\n{printed}");
     }
+}
+
+/// Two clients who are believed, and both call their session `main`.
+const TWO_CLIENTS: &str = r#"
+name = "two clients that name their sessions alike"
+
+[[upstream.a]]
+body = [
+  { sse = '{"choices":[{"index":0,"delta":{"content":"ok"},"finish_reason":"stop"}]}' },
+  { sse = '{"choices":[],"usage":{"prompt_tokens":7000,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":6000}}}' },
+  { sse = "[DONE]" },
+]
+
+[[upstream.a]]
+repeat = true
+body = [
+  { sse = '{"choices":[{"index":0,"delta":{"content":"ok"},"finish_reason":"stop"}]}' },
+  { sse = '{"choices":[],"usage":{"prompt_tokens":7000,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":0}}}' },
+  { sse = "[DONE]" },
+]
+
+[request]
+headers = { authorization = "Bearer key-one", x-stanchion-session = "main", x-stanchion-events = "sse" }
+
+[[request.then]]
+headers = { authorization = "Bearer key-two", x-stanchion-session = "main", x-stanchion-events = "sse" }
+expect = { told = [{ usage = {} }], not_told = "prompt_cache_break" }
+
+[[request.then]]
+headers = { authorization = "Bearer key-one", x-stanchion-session = "main", x-stanchion-events = "sse" }
+expect = { told = [{ prompt_cache_break = { call_number = 2, previous_cache_read_tokens = 6000 } }] }
+"#;
+
+const CLIENTS: &str = r#"
+[clients.one]
+key_sha256 = "9b346041bc9a49574eb2665b2ad2a0a3f9f9cce4e42f5d1f26deb8a256b5966a"
+[clients.two]
+key_sha256 = "c8df51469c308a59bfbd48a3e0bdd228ca922d6032035f5ef6e4ad45f473a9f3"
+"#;
+
+#[tokio::test]
+async fn two_clients_that_name_their_sessions_alike_learn_nothing_of_each_other() {
+    let scenarios = [Scenario::parse("two", TWO_CLIENTS).expect("a scenario")];
+    let upstream = Upstream::start(&scenarios).await.expect("a provider");
+    let gateway = Gateway::start(|listen| format!("{}{CLIENTS}", gateway_config(&scenarios, &upstream, listen)));
+    let gateway = gateway.await.expect("a gateway");
+    let verdicts = run_all(&scenarios, &upstream, gateway.address(), 1).await;
+    assert_eq!(verdicts[0].complaints, [""; 0], "{}", gateway.tail(20));
 }

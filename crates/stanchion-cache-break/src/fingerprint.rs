@@ -66,8 +66,11 @@ impl CacheLifetime {
 /// | messages | the rest of `messages` | the rest of `input` | `messages` | `contents` |
 /// | policy | every other member | every other member | every other member | every other member |
 ///
-/// No part of the policy: `model`, which is told apart; `stream`, `stream_options` and `metadata`, which no cache looks
-/// at; and `previous_response_id` and `conversation`, whose prefix is out of sight.
+/// No part of the policy: `model`, which is told apart; `previous_response_id` and `conversation`, whose prefix is out of
+/// sight; and what no cache looks at, since it stands behind the prompt or says nothing of it. That is `stream`,
+/// `stream_options`, `metadata`, `labels`, `safety_identifier`, `store`, `background`, `include`, `seed`, `stop`,
+/// `stop_sequences`, `n`, `prediction`, `logprobs` and `top_logprobs`; and of Gemini's `generationConfig` `seed`,
+/// `stopSequences`, `candidateCount`, `responseLogprobs` and `logprobs`. `user` is one: OpenAI finds caches by it.
 ///
 /// Breakpoints (`cache_control` of a tool, of a block of system or message, or of the request) are no part of any of
 /// these: they move on with a conversation. They are kept as places. What bears one is a block, so a text and one block
@@ -91,6 +94,8 @@ pub struct Fingerprint {
     pub(crate) first_user: Option<Digest>,
     /// Whether the conversation began before the messages that were sent.
     pub(crate) continues: bool,
+    /// Whether replies leave a count out that is zero.
+    pub(crate) omits_zero: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

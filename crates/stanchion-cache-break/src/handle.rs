@@ -42,9 +42,9 @@ impl CacheBreakMonitor {
         self.lock().is_empty()
     }
 
-    /// Forgets a session.
-    pub fn clear(&self, session: SessionKey) {
-        self.lock().clear(session);
+    /// See [`Monitor::clear`].
+    pub fn clear(&self, session: SessionKey, now: Instant) {
+        self.lock().clear(session, now);
     }
 
     /// Forgets all sessions.

@@ -6,15 +6,19 @@
 //! last reply's in the same session, and tells a collapse with its cause as an event.
 //!
 //! * **Sessions.** A session is what the [`Context`](stanchion_core::Context) of a request says it is; two owners may
-//!   use the same name. Requests without one pass untouched, unless [`derive_sessions`] is set: then the conversation's
-//!   first user message and the owner are the session. 32 are kept ([`max_sessions`]); the one seen longest ago makes
+//!   use the same name, and two [tenants](stanchion_core::Tenant) never share one. Requests without one pass untouched,
+//!   unless [`derive_sessions`] is set: then the conversation's first user message and the owner are the session, but
+//!   for a request that continues a conversation that the provider keeps. 32 are kept ([`max_sessions`]); the one seen longest ago makes
 //!   room.
 //! * **What is compared.** The [`Fingerprint`]s of both requests: system prompt, each tool, request policy, messages,
 //!   and the places of breakpoints. It is taken while the provider is at work, so that no call waits for it.
 //! * **When it is judged.** Once the reply's usage is known: with the end marker, the end, an error, or when the body is
 //!   dropped. Usage is read from the [`StreamRecord`](stanchion_core::StreamRecord), so a layer within must observe.
 //! * **Unknown is not zero.** A reply that does not tell what was read from the cache is not judged, and what was seen
-//!   before stands. That is so for Gemini's replies that read nothing, too: it leaves such a count out.
+//!   before stands. Only Gemini leaves such a count out where it is zero: once a model has told it in a session, a reply
+//!   of the same model that reports its input and not this count has read nothing.
+//! * **One after the other.** Replies are compared in the order in which they began. One that began before the reply that
+//!   was judged last, as parallel calls of a session do, is not judged and does not take its place.
 //! * **What a break is.** The reply before read at least 1,000 tokens; this one reads less by 512 or by a tenth of
 //!   that, whichever is more, but by no more than 2,000 if that is less; and it reads less than 95 % of it. A prompt
 //!   shorter than 90 % of the one before it, if nothing else changed, reads less because there is less to read. A new
@@ -23,7 +27,7 @@
 //!   monitor's memory; events have counts and reasons.
 //! * **Retention.** A [`CacheRetention`](stanchion_core::CacheRetention) in a request's extensions is written into the
 //!   body: see [`with_cache_retention`](stanchion_wire::request::with_cache_retention). With `none` the session is
-//!   forgotten, and nothing is told.
+//!   forgotten, in every dialect, and nothing is told; a reply that had begun before does not bring it back.
 //!
 //! # Causes
 //!
@@ -34,15 +38,15 @@
 //! | `model_changed` | another provider, dialect or model answered |
 //! | `system_prompt_changed` | the system prompt is another |
 //! | `tools_changed` | tools were added, removed or have another contract |
-//! | `request_policy_changed` | any other member of the body is another, the address, the headers of the candidate, `anthropic-beta`, `anthropic-version`, `openai-beta`, or how long the prompt is to be kept |
-//! | `tool_order_changed` | the tools that stayed are in another order: maps without an order do that |
-//! | `breakpoints_changed` | fewer `cache_control` than before, or one that stands further ahead |
-//! | `messages_changed` | a message that was sent before is another now; [`first_changed_message`] says which |
+//! | `request_policy_changed` | any other member of the body [that matters](Fingerprint) is another, the candidate's address, headers, tier, API version, temperature or output limit, `anthropic-beta`, `anthropic-version`, `openai-beta`, or how long the prompt is to be kept |
 //! | `ttl_expired` | as long passed between the two replies' beginnings as the earlier one was to be kept: 5 min, 1 h or a day |
-//! | `server_side` | none of these |
+//! | `tool_order_changed` | the tools that stayed are in another order: maps without an order do that |
+//! | `messages_changed` | a message that was sent before is another now; [`first_changed_message`] says which |
+//! | `breakpoints_changed` | fewer `cache_control` than before, or one that stands further ahead |
+//! | `server_side` | none of these; the order of keys and the spelling of JSON are not compared, and some providers' caches do |
 //!
-//! Tool order, breakpoints and messages are causes of our own; a monitor that does not know them calls such a break
-//! expired or server-side. They do not matter to what counts as a break.
+//! Tool order, messages and breakpoints are causes of our own; a monitor that does not know them calls such a break
+//! server-side. They do not matter to what counts as a break.
 //!
 //! A system prompt that is another on every call is never cached, and so never breaks. From the third one in a row a
 //! session has a *volatile prefix*: told once, as
@@ -103,7 +107,8 @@
 //! | [`max_body_bytes`](CacheBreakPolicyBuilder::max_body_bytes) | bytes | any | 8 MiB | the largest body that is read |
 //! | [`derive_sessions`] | | | no | whether a session that is not named is known by its first message |
 //!
-//! By default a session takes 25 KiB at most, and all of them less than 1 MiB. What an event's
+//! By default a session takes 25 KiB at most, and all of them less than 1 MiB. As many as can be kept, 65,536, take up to
+//! 1.6 GiB. What an event's
 //! [`lost_tokens`](stanchion_core::PromptCacheBreak::lost_tokens) cost is for
 //! [`with_price`](CacheBreakLayer::with_price) to say.
 //!

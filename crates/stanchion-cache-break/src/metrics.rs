@@ -17,13 +17,10 @@ pub struct CacheCounters {
 }
 
 impl CacheCounters {
-    /// Adds a reply. One that tells nothing of the cache, or not its input, changes nothing: its input would count as
-    /// missed although nobody knows.
+    /// Adds a reply. One that does not tell what was read from the cache, or not its input, changes nothing: its input
+    /// would count as missed although nobody knows.
     pub fn add(&mut self, usage: &Usage) {
-        let Some(total) = usage.input_total() else { return };
-        if usage.cache_read.is_none() && usage.cache_write.is_none() {
-            return;
-        }
+        let (Some(total), Some(_)) = (usage.input_total(), usage.cache_read) else { return };
         let add = |sum: &mut Option<u64>, more: Option<u64>| {
             if let Some(more) = more {
                 *sum = Some(sum.unwrap_or(0).saturating_add(more));
@@ -128,7 +125,9 @@ pub const fn advice(reason: CacheBreakReason) -> &'static str {
         }
         CacheBreakReason::MessagesChanged => "only append: what is edited or left out is paid for anew from there on",
         CacheBreakReason::TtlExpired => "where pauses are usual, have the prompt kept for longer",
-        CacheBreakReason::ServerSide => "nothing here has changed; if it recurs, ask the provider",
+        CacheBreakReason::ServerSide => {
+            "nothing that is compared has changed; if it recurs, write the JSON with its keys in one order, and ask the provider"
+        }
         _ => "no advice",
     }
 }
@@ -184,6 +183,8 @@ mod tests {
         let mut counters = CacheCounters::default();
         counters.add(&Usage { input: Some(1000), ..Usage::default() });
         counters.add(&Usage { cache_read: Some(1000), ..Usage::default() });
+        // What was written says nothing of what was read.
+        counters.add(&Usage { input: Some(1000), cache_write: Some(1000), ..Usage::default() });
         assert_eq!((counters, counters.metrics().hit_rate), (CacheCounters::default(), None));
         counters.add(&Usage { input: Some(400), cache_read: Some(600), ..Usage::default() });
         counters.add(&Usage { input: Some(1000), cache_read: Some(0), cache_write: Some(0), ..Usage::default() });

@@ -1,14 +1,16 @@
 //! What became of each session's prompt cache, from one reply to the next. Knows no clock and no request.
 
+mod aged;
 mod compare;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{fmt, sync::Arc};
 
-use stanchion_core::{PromptCacheBreak, PromptCacheVolatile, RequestClass, Usage};
+use stanchion_core::{PromptCacheBreak, PromptCacheVolatile, RequestClass, Tenant, Usage};
 use tokio::time::Instant;
 
+use self::aged::Aged;
 use crate::{
     CacheBreakPolicy, CacheLifetime, Fingerprint,
     fingerprint::{Digest, of_digests, of_parts, of_text},
@@ -27,10 +29,23 @@ impl SessionKey {
         Self(of_parts(&[Some("named"), owner, Some(session)]))
     }
 
-    /// The conversation that begins with the first message of a user in `fingerprint`; `None` if there is none.
+    /// The conversation that begins with the first message of a user in `fingerprint`; `None` if there is none, or if the
+    /// request continues a conversation that the provider keeps: its first message is then another on each call.
     pub fn derived(owner: Option<&str>, fingerprint: &Fingerprint) -> Option<Self> {
+        if fingerprint.continues {
+            return None;
+        }
         let first = fingerprint.first_user.as_ref()?;
         Some(Self(of_digests([&of_parts(&[Some("derived"), owner]), first])))
+    }
+
+    /// The same session of this tenant's: it is no other tenant's, whatever they call theirs.
+    #[must_use]
+    pub fn of_tenant(self, tenant: Option<&Tenant>) -> Self {
+        match tenant {
+            Some(tenant) => Self(of_digests([&of_parts(&[Some("tenant"), Some(tenant.name())]), &self.0])),
+            None => self,
+        }
     }
 }
 
@@ -149,9 +164,10 @@ pub struct Findings {
 /// ```
 pub struct Monitor {
     policy: CacheBreakPolicy,
-    sessions: HashMap<SessionKey, Session>,
-    /// Counts observations: what was seen longest ago goes first.
-    clock: u64,
+    /// What was seen longest ago goes first.
+    sessions: Aged<Session>,
+    /// When those were forgotten that are: a reply that had begun before does not bring them back.
+    forgotten: Aged<Instant>,
 }
 
 /// What was last seen of a session.
@@ -167,13 +183,13 @@ struct Session {
     calls: u64,
     system_changes: u64,
     told_volatile: bool,
-    used: u64,
 }
 
 impl Monitor {
     /// No session yet.
     pub fn new(policy: CacheBreakPolicy) -> Self {
-        Self { policy, sessions: HashMap::new(), clock: 0 }
+        let room = policy.max_sessions();
+        Self { policy, sessions: Aged::new(room), forgotten: Aged::new(room) }
     }
 
     /// The policy.
@@ -188,27 +204,38 @@ impl Monitor {
 
     /// Whether none is.
     pub fn is_empty(&self) -> bool {
-        self.sessions.is_empty()
+        self.sessions.len() == 0
     }
 
-    /// Forgets a session.
-    pub fn clear(&mut self, session: SessionKey) {
+    /// Forgets a session, and replies of it that began before `now` and are not over.
+    pub fn clear(&mut self, session: SessionKey, now: Instant) {
         self.sessions.remove(&session);
+        self.forgotten.insert(session, now);
     }
 
     /// Forgets all sessions.
     pub fn clear_all(&mut self) {
         self.sessions.clear();
+        self.forgotten.clear();
     }
 
     /// Compares a reply with the one before it in its session, and takes its place.
     ///
     /// Usage that does not say what was read from the cache says nothing of the cache: it is not judged, and what was
-    /// seen before stands. `now` is when the reply began.
+    /// seen before stands. Of Gemini's it is zero, once the same model has told it in this session: what is zero is left
+    /// out there. `now` is when the reply began: one that began before the one that was seen last says nothing of it, and
+    /// does not take its place.
     pub fn observe(&mut self, session: SessionKey, seen: Observation, now: Instant) -> Findings {
-        let Some(cache_read) = seen.usage.cache_read else { return Findings::default() };
-        let Observation { fingerprint, candidate, model, policy, epoch, lifetime, usage } = seen;
-        self.clock += 1;
+        let Observation { fingerprint, candidate, model, policy, epoch, lifetime, mut usage } = seen;
+        let last = self.sessions.get(&session);
+        if usage.cache_read.is_none() && fingerprint.omits_zero && usage.input.is_some() {
+            usage.cache_read = last.filter(|last| last.model == model).map(|_| 0);
+        }
+        let Some(cache_read) = usage.cache_read else { return Findings::default() };
+        let is_late = last.is_some_and(|last| now < last.at);
+        if is_late || self.forgotten.get(&session).is_some_and(|at| now < *at) {
+            return Findings::default();
+        }
         let previous = self.sessions.remove(&session);
         let mut current = Session {
             fingerprint,
@@ -222,27 +249,10 @@ impl Monitor {
             calls: 1,
             system_changes: 0,
             told_volatile: false,
-            used: self.clock,
         };
-        let findings = match previous {
-            Some(previous) => current.follow(&previous, candidate, &usage),
-            None => {
-                self.make_room();
-                Findings::default()
-            }
-        };
+        let findings = previous.map(|previous| current.follow(&previous, candidate, &usage)).unwrap_or_default();
         self.sessions.insert(session, current);
         findings
-    }
-
-    fn make_room(&mut self) {
-        if self.sessions.len() < self.policy.max_sessions() {
-            return;
-        }
-        let oldest = self.sessions.iter().min_by_key(|(_, session)| session.used).map(|(key, _)| *key);
-        if let Some(oldest) = oldest {
-            self.sessions.remove(&oldest);
-        }
     }
 }
 

@@ -62,7 +62,8 @@ impl Default for CacheBreakPolicy {
 }
 
 impl CacheBreakPolicyBuilder {
-    /// How many sessions are kept; the one seen longest ago makes room. Default 32, from 1 to 65,536.
+    /// How many sessions are kept; the one seen longest ago makes room. Each takes up to 25 KiB with the default bounds,
+    /// and a conversation of 40 messages and 20 tools 1.5 KiB. Default 32, from 1 to 65,536.
     pub fn max_sessions(mut self, sessions: usize) -> Self {
         self.0.max_sessions = sessions;
         self

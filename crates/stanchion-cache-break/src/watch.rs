@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Request, response};
 use stanchion_core::{
     CacheRetention, Call, Candidate, Context, Dialect, Event, PromptCacheBreak, PromptCacheVolatile, Selected,
-    StreamRecord, Usage,
+    StreamRecord, Tenant, Usage,
 };
 use tokio::time::Instant;
 
@@ -23,6 +23,7 @@ const POLICY_HEADERS: [HeaderName; 3] = [
 pub(crate) struct Asked {
     shared: Arc<Shared>,
     context: Option<Context>,
+    tenant: Option<Tenant>,
     call: Call,
     headers: Vec<HeaderValue>,
     /// Until it is read.
@@ -42,7 +43,7 @@ pub(crate) struct Watch {
     session: SessionKey,
     /// Taken when it is judged.
     seen: Option<Observation>,
-    /// When the reply began.
+    /// When its head came: the reply began then, unless its record knows better.
     at: Instant,
 }
 
@@ -56,6 +57,7 @@ impl Asked {
             return None;
         }
         let call = request.extensions().get::<Call>()?;
+        let tenant = request.extensions().get::<Tenant>().cloned();
         let body = Some(request.body().whole()).filter(|body| body.len() <= policy.max_body_bytes());
         if request.extensions().get() == Some(&CacheRetention::None) {
             let first = || Fingerprint::read(call.dialect, body.as_ref()?, policy.bounds());
@@ -64,13 +66,13 @@ impl Asked {
                 None => first().and_then(|fingerprint| SessionKey::derived(owner(context), &fingerprint)),
             };
             if let Some(key) = key {
-                shared.monitor.clear(key);
+                shared.monitor.clear(key.of_tenant(tenant.as_ref()), Instant::now());
             }
             return None;
         }
         let headers = POLICY_HEADERS.iter().flat_map(|name| request.headers().get_all(name)).cloned().collect();
         let (context, call, body) = (context.cloned(), call.clone(), Some(body?));
-        Some(Box::new(Self { shared: shared.clone(), context, call, headers, body, fingerprint: None }))
+        Some(Box::new(Self { shared: shared.clone(), context, tenant, call, headers, body, fingerprint: None }))
     }
 
     /// Reads the request's body. Done while the provider is at work, so that it does not wait for it.
@@ -84,7 +86,7 @@ impl Asked {
     /// The reply has begun.
     pub(crate) fn answered(mut self: Box<Self>, head: &response::Parts) -> Option<Box<Watch>> {
         self.read();
-        let Self { shared, context, call, headers, fingerprint, .. } = *self;
+        let Self { shared, context, tenant, call, headers, fingerprint, .. } = *self;
         let fingerprint = fingerprint?;
         let record = head.extensions.get::<StreamRecord>()?.clone();
         let candidate = head.extensions.get::<Selected>().map(|selected| selected.candidate.clone());
@@ -92,7 +94,8 @@ impl Asked {
         let session = match context_ref.and_then(Context::session) {
             Some(session) => SessionKey::new(owner(context_ref), session),
             None => SessionKey::derived(owner(context_ref), &fingerprint)?,
-        };
+        }
+        .of_tenant(tenant.as_ref());
         let model = candidate.as_deref().and_then(Candidate::model).or(call.model.as_ref()).cloned();
         let seen = observation(fingerprint, call.dialect, &headers, candidate.as_deref(), model.as_deref())
             .with_context_epoch(context_ref.and_then(Context::context_epoch));
@@ -124,6 +127,14 @@ fn observation(
         };
     };
     policy.push(candidate.base_url().to_owned());
+    // What is written over the request's own on its way.
+    policy.push(format!(
+        "{:?} {:?} {:?} {:?}",
+        candidate.tier(),
+        candidate.api_version(),
+        candidate.temperature().map(f64::to_bits),
+        candidate.max_output_tokens()
+    ));
     let mut own: Vec<_> = candidate.headers().iter().map(|(name, value)| format!("{name}:{}", text(value))).collect();
     own.sort_unstable();
     policy.extend(own);
@@ -145,7 +156,9 @@ impl Drop for Watch {
         let Some(seen) = self.seen.take() else { return };
         let usage = self.record.usage();
         let billed = billed(&usage, &seen);
-        let Findings { broken, volatile } = self.shared.monitor.observe(self.session, seen.with_usage(usage), self.at);
+        // A reply that is held back leaves long after it began.
+        let at = self.record.begun_at().unwrap_or(self.at);
+        let Findings { broken, volatile } = self.shared.monitor.observe(self.session, seen.with_usage(usage), at);
         let context = self.context.as_ref();
         let (model, request_class) = (&self.model, context.map(Context::class).unwrap_or_default());
         if let Some(broken) = broken {

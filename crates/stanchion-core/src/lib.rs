@@ -14,6 +14,7 @@
 //! | [`RetainedBytes`] | request | admission | commit |
 //! | [`HidesUsage`] | request | usage | observe |
 //! | [`Attempts`] | request | usage; observe fills it | usage |
+//! | [`Tenant`] | request | the application | cache-break |
 //! | [`CacheRetention`] | request | the edge, or the application | cache-break |
 //! | [`StreamRecord`] | response | observe, alone | commit, attempt, circuit, cache-break, usage, telemetry, edge |
 //!
@@ -52,6 +53,7 @@ mod record;
 mod recovery;
 mod retained;
 mod secret;
+mod tenant;
 mod trace;
 mod usage;
 
@@ -78,5 +80,6 @@ pub use record::{Ending, StreamRecord, StreamRecorder};
 pub use recovery::{RecoveryBudget, RecoveryMode};
 pub use retained::{Retained, RetainedBytes};
 pub use secret::Secret;
+pub use tenant::Tenant;
 pub use trace::{SpanId, TraceContext, TraceId};
 pub use usage::{FinishReason, HidesUsage, Usage, UsageQuality};

@@ -12,6 +12,7 @@ use std::{
 
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use sha2::{Digest, Sha256};
+use stanchion::core::Tenant;
 
 pub use self::{
     limiter::{Limiter, Limiters, Running, TooMuch},
@@ -43,6 +44,7 @@ struct Known {
     class: Option<HeaderValue>,
     models: Option<AllowedModels>,
     limiter: Option<Arc<Limiter>>,
+    tenant: Option<Tenant>,
 }
 
 /// What a client may ask for. In the extensions of its requests.
@@ -112,6 +114,11 @@ impl Identity {
         self.0.models.as_ref()
     }
 
+    /// Who it is, whatever it says; `None` where everybody may come in.
+    pub fn tenant(&self) -> Option<&Tenant> {
+        self.0.tenant.as_ref()
+    }
+
     /// Counts one more request of the client; what is returned is to be kept until the request is over.
     ///
     /// # Errors
@@ -136,11 +143,19 @@ impl ClientKeys {
                 class: client.class.map(|class| HeaderValue::from_static(class.as_str())),
                 models: client.models.as_deref().map(AllowedModels::new),
                 limiter: limiters.of(client),
+                tenant: Some(Tenant::new(client.name.as_str())),
             });
             (KeyDigest(client.key), identity)
         });
         let known: Arc<HashMap<_, _>> = Arc::new(known.collect());
-        let anybody = Known { believed: anybody_is_believed, owner: None, class: None, models: None, limiter: None };
+        let anybody = Known {
+            believed: anybody_is_believed,
+            owner: None,
+            class: None,
+            models: None,
+            limiter: None,
+            tenant: None,
+        };
         Self { known, anybody: Identity::new(anybody) }
     }
 

@@ -1,8 +1,9 @@
 //! The account of one reply: opened with the request, closed once.
 
 use std::{
+    collections::HashSet,
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     task::{Context as Wakes, Poll, Waker},
 };
 
@@ -12,15 +13,16 @@ use http_body::Body;
 use http_body_util::Full;
 use memchr::memmem;
 use stanchion_core::{
-    AttemptReply, Attempts, Call, Context, Dialect, Ending, Event, Selected, StreamRecord, Usage, UsageEvent,
+    AttemptReply, Attempts, Call, Candidate, Context, Dialect, Ending, Event, Selected, StreamRecord, Usage, UsageEvent,
 };
 
-use crate::{Catalogue, Tally};
+use crate::{Catalogue, Tally, UsageLayer};
 
 /// What is known of a request, and then of its reply.
 pub(crate) struct Account {
     context: Option<Context>,
     catalogue: Option<Arc<Catalogue>>,
+    caches: ToldCaches,
     dialect: Option<Dialect>,
     /// The model that the client named.
     model: Option<Arc<str>>,
@@ -33,13 +35,14 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    pub(crate) fn open(request: &Request<Full<Bytes>>, catalogue: Option<Arc<Catalogue>>) -> Self {
+    pub(crate) fn open(request: &Request<Full<Bytes>>, layer: &UsageLayer) -> Self {
         let call = request.extensions().get::<Call>();
         let measured = call.map_or(0, |call| call.estimated_tokens() as u64);
         let size = || request.body().size_hint().exact().unwrap_or(0).div_ceil(4);
         Self {
             context: Context::of(request).cloned(),
-            catalogue,
+            catalogue: layer.catalogue.clone(),
+            caches: layer.caches.clone(),
             dialect: call.map(|call| call.dialect),
             model: call.and_then(|call| call.model.clone()),
             request_tokens: if measured == 0 { size() } else { measured },
@@ -96,8 +99,12 @@ impl Account {
 
     fn tell(&self, selected: Option<&Selected>, record: Option<&StreamRecord>) {
         Context::emit(self.context.as_ref(), || {
-            let Tally { tokens, quality } = Tally::of(record, self.dialect, Some(self.request_tokens));
+            let Tally { mut tokens, quality } = Tally::of(record, self.dialect, Some(self.request_tokens));
             let candidate = selected.map(|selected| &*selected.candidate);
+            let told = record.map(StreamRecord::usage).unwrap_or_default();
+            if self.dialect == Some(Dialect::GeminiGenerateContent) && told.input.is_some() {
+                tokens.cache_read = self.caches.read(candidate, told.cache_read);
+            }
             let model = candidate.and_then(|candidate| candidate.model()).or(self.model.as_ref());
             let catalogue = self.catalogue.as_deref().unwrap_or_else(|| Catalogue::built_in());
             let cost = candidate
@@ -112,6 +119,26 @@ impl Account {
                 cost_nanodollars: cost.map(crate::Money::nanodollars),
             })
         });
+    }
+}
+
+/// Whose replies have told what they read from the cache. Gemini leaves such a count out where it is zero, and so does
+/// whoever does not know it.
+#[derive(Clone, Default)]
+pub(crate) struct ToldCaches(Arc<Mutex<HashSet<Arc<str>>>>);
+
+impl ToldCaches {
+    /// How many candidates are kept.
+    const MOST: usize = 1_024;
+
+    /// What a reply of this candidate read from the cache, which says so or says nothing.
+    fn read(&self, candidate: Option<&Candidate>, told: Option<u64>) -> Option<u64> {
+        let Some(name) = candidate.map(Candidate::name) else { return told };
+        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.is_some() && names.len() < Self::MOST {
+            names.insert(name.clone());
+        }
+        told.or_else(|| names.contains(name).then_some(0))
     }
 }
 

@@ -2,7 +2,7 @@ use std::{fmt, sync::Arc};
 
 use tower_layer::Layer;
 
-use crate::{Catalogue, UsageService};
+use crate::{Catalogue, UsageService, account::ToldCaches};
 
 /// Puts [`UsageService`] around a service. Its place is outside of whatever chooses among candidates, and just inside
 /// of the edge. The table of settings is on the [crate's page](crate#settings).
@@ -11,12 +11,13 @@ pub struct UsageLayer {
     /// `None` is the one that comes with the crate.
     pub(crate) catalogue: Option<Arc<Catalogue>>,
     pub(crate) request_usage: bool,
+    pub(crate) caches: ToldCaches,
 }
 
 impl UsageLayer {
     /// A layer with the default settings.
-    pub const fn new() -> Self {
-        Self { catalogue: None, request_usage: false }
+    pub fn new() -> Self {
+        Self { catalogue: None, request_usage: false, caches: ToldCaches::default() }
     }
 
     /// Where prices are looked up. Default: [`Catalogue::built_in`].
@@ -29,7 +30,7 @@ impl UsageLayer {
     /// Whether providers are asked for usage by streams of chat completions whose client does not ask for it. Default:
     /// they are not, since the request is changed for it. See the [crate's page](crate#asking-for-usage).
     #[must_use]
-    pub const fn request_usage(mut self, request: bool) -> Self {
+    pub fn request_usage(mut self, request: bool) -> Self {
         self.request_usage = request;
         self
     }
@@ -54,6 +55,6 @@ impl fmt::Debug for UsageLayer {
         f.debug_struct("UsageLayer")
             .field("own_catalogue", &self.catalogue.is_some())
             .field("request_usage", &self.request_usage)
-            .finish()
+            .finish_non_exhaustive()
     }
 }

@@ -89,6 +89,9 @@
 //! | estimated | the reply was cut or left, or reports no usage: what is missing is estimated from request and text |
 //! | unknown | the reply was not read (there is no record), had not begun, or the size of the request is not known |
 //!
+//! Nothing that a provider does not tell is taken for zero, but for one: Gemini leaves the count of what was read from the
+//! cache out where it is zero. Once a candidate that speaks so has told such a count, one that is left out is zero.
+//!
 //! An estimate leans towards more. It knows nothing of reasoning that is billed and never shown, and nothing of the
 //! cache.
 //!

@@ -56,7 +56,7 @@ where
     }
 
     fn call(&mut self, request: Request<Full<Bytes>>) -> UsageFuture<S::Future> {
-        let account = Account::open(&request, self.layer.catalogue.clone());
+        let account = Account::open(&request, &self.layer);
         let mut request = if self.layer.request_usage { asking(request) } else { request };
         request.extensions_mut().insert(account.attempts().clone());
         UsageFuture::new(self.inner.call(request), account)

@@ -148,20 +148,44 @@ async fn a_cache_expires_when_the_request_says_and_not_a_millisecond_before() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_reply_that_is_held_back_began_with_its_first_byte_and_not_when_it_leaves() {
+    // It takes 150 s to be whole.
+    let usage =
+        json!({ "prompt_tokens": 7000, "completion_tokens": 2, "prompt_tokens_details": { "cached_tokens": 0 } });
+    let usage = Step::sse(json!({ "choices": [], "usage": usage }).to_string());
+    let slow = stream([role(), text("x").after(millis(1_000)).times(150), finish("stop"), usage, done()]);
+    let provider = Provider::new([answer(CHAT, 6_000), slow]);
+    let (stack, events) = (Stack::new(CHAT, &provider), Events::new());
+    let service = watched(&stack, &provider);
+    for wait in [0, 200_000] {
+        tokio::time::advance(millis(wait)).await;
+        let asked = request(&stack, &events, &json!({}), &[("x-stanchion-commit", "complete")]);
+        let outcome = Outcome::of(service.clone(), asked, &events).await;
+        assert_eq!((outcome.status(), outcome.failure.is_none()), (Some(200), true));
+    }
+    let broken = only_break(&events);
+    assert_eq!((broken.reason.as_str(), broken.elapsed), ("server_side", millis(200_000)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_answers_says_what_a_break_cost() {
     let down = || reply(503, r#"{"error":{"message":"down"}}"#);
-    let provider = Provider::with([("a", vec![answer(CHAT, 6_000), down()]), ("b", vec![answer(CHAT, 0)])]);
-    let stack = Stack::of(CHAT, [priced(CHAT, "a", "gpt-4o"), priced(CHAT, "b", "gpt-4o-mini")]).max_retries(0);
+    let provider = Provider::with([("a", vec![answer(CHAT, 6_000), down()]), ("openai", vec![answer(CHAT, 0)])]);
+    let stack = Stack::of(CHAT, [priced(CHAT, "a", "gpt-4o"), priced(CHAT, "openai", "gpt-4o-mini")]).max_retries(0);
     let (service, events) = (watched(&stack, &provider), Events::new());
     for _ in 0..2 {
         Outcome::of(service.clone(), request(&stack, &events, &json!({}), &[]), &events).await;
     }
-    // 1,000 at 2.50, 6,000 at 1.25, 2 at 10; then 7,000 at 0.15 and 2 at 0.60 for a million.
+    // 7,000 at 2.50, since what OpenAI takes off is not known of another, and 2 at 10; then 7,000 at 0.15 and 2 at 0.60
+    // for a million.
     let wanted =
-        ["U.measured 1000+6000/?>2~10020000", "U.measured 7000+0/?>2~1051200", "B.model_changed#2~6000(6000>0)"];
+        ["U.measured 1000+6000/?>2~17520000", "U.measured 7000+0/?>2~1051200", "B.model_changed#2~6000(6000>0)"];
     assert_eq!(told(&events), wanted);
     let broken = only_break(&events);
-    assert_eq!((broken.candidate.as_deref(), broken.model.as_deref()), (Some("b/gpt-4o-mini"), Some("gpt-4o-mini")));
+    assert_eq!(
+        (broken.candidate.as_deref(), broken.model.as_deref()),
+        (Some("openai/gpt-4o-mini"), Some("gpt-4o-mini"))
+    );
     // 6,000 at 0.15 less 0.075, by the one who answered.
     assert_eq!(broken.lost_nanodollars, Some(450_000));
 }

@@ -58,13 +58,12 @@ impl Canonical {
     /// A message or a block of one. Breakpoints in it are left out; a text that is written as one block of text, as it
     /// must be to bear a breakpoint, is the same text.
     pub(super) fn message(&mut self, value: &Json<'_>) {
-        self.object(
-            value,
-            Some(BREAKPOINT),
-            |this, key, value| {
-                if key == "content" { this.content(value) } else { this.value(value) }
-            },
-        );
+        self.object(value, Some(BREAKPOINT), |this, key, value| match key {
+            "content" => this.content(value),
+            // Of a document, whose source may be blocks.
+            "source" => this.message(value),
+            _ => this.value(value),
+        });
     }
 
     pub(super) fn content(&mut self, content: &Json<'_>) {

@@ -48,7 +48,7 @@ impl Open {
         match (self, key) {
             (Self::Tool, "functionDeclarations" | "function_declarations") => Self::Tool,
             (Self::Tool, "function" | "custom" | BREAKPOINT) | (Self::Message, BREAKPOINT) => Self::One,
-            (Self::Message, "content" | "parts" | "text") => Self::Message,
+            (Self::Message, "content" | "parts" | "source" | "text") => Self::Message,
             _ => Self::Nothing,
         }
     }

@@ -22,13 +22,47 @@ enum Part {
     /// A breakpoint of the whole request.
     Breakpoint,
     Ignored,
+    /// Policy, but for some of its members.
+    Generation,
     Policy,
 }
+
+/// What no cache looks at: it stands behind the prompt, or says nothing of it.
+const UNKEYED: [&str; 15] = [
+    "stream",
+    "stream_options",
+    "metadata",
+    "labels",
+    "safety_identifier",
+    "store",
+    "background",
+    "include",
+    "seed",
+    "stop",
+    "stop_sequences",
+    "n",
+    "prediction",
+    "logprobs",
+    "top_logprobs",
+];
+
+/// The same within Gemini's `generationConfig`.
+const UNKEYED_GENERATION: [&str; 8] = [
+    "seed",
+    "stopSequences",
+    "stop_sequences",
+    "candidateCount",
+    "candidate_count",
+    "responseLogprobs",
+    "response_logprobs",
+    "logprobs",
+];
 
 fn part(dialect: Dialect, key: &str) -> Part {
     match (dialect, key) {
         (_, "model") => Part::Model,
-        (_, "stream" | "stream_options" | "metadata") => Part::Ignored,
+        (_, key) if UNKEYED.contains(&key) => Part::Ignored,
+        (Dialect::GeminiGenerateContent, "generationConfig" | "generation_config") => Part::Generation,
         (Dialect::OpenAiChat | Dialect::AnthropicMessages, "messages")
         | (Dialect::OpenAiResponses, "input")
         | (Dialect::GeminiGenerateContent, "contents") => Part::Messages,
@@ -135,6 +169,13 @@ impl Reader {
                 let value = parser.value(Open::One)?;
                 // It stands at the end, wherever that is.
                 self.mark(&value, Section::Messages, u32::MAX);
+            }
+            Part::Generation => {
+                let mut value = parser.value(Open::One)?;
+                if let Json::Object(members) = &mut value {
+                    members.retain(|(key, _)| !UNKEYED_GENERATION.contains(&key.as_str()));
+                }
+                self.policy(key, &value);
             }
             Part::Policy => {
                 let value = parser.value(Open::Nothing)?;
@@ -245,9 +286,12 @@ impl Reader {
         if let Some(mark) = value.get(BREAKPOINT) {
             self.mark(mark, section, index);
         }
-        if let Some(Json::Array(blocks)) = value.get("content") {
-            for block in blocks {
-                self.marks(block, section, index);
+        let source = value.get("source").and_then(|source| source.get("content"));
+        for inner in [value.get("content"), source] {
+            if let Some(Json::Array(blocks)) = inner {
+                for block in blocks {
+                    self.marks(block, section, index);
+                }
             }
         }
     }
@@ -303,6 +347,7 @@ impl Reader {
             lifetime,
             first_user: self.first_user,
             continues: self.continues,
+            omits_zero: self.dialect == Dialect::GeminiGenerateContent,
         }
     }
 }

@@ -101,6 +101,23 @@ fn breakpoints_move_on_and_change_nothing() {
     assert!(first != second);
     // A text and one block of it are the same.
     assert!(first.system == read(Dialect::AnthropicMessages, &json!({"system": "abc"})).system);
+    // Within the results of tools, search results and documents.
+    let nested = |mark: Value| {
+        let mut text = json!({"type": "text", "text": "abc"});
+        if !mark.is_null() {
+            text["cache_control"] = mark;
+        }
+        read(
+            Dialect::AnthropicMessages,
+            &json!({"messages": [{"role": "user", "content": [
+                {"type": "tool_result", "content": [{"type": "search_result", "content": [text.clone()]}]},
+                {"type": "document", "source": {"type": "content", "content": [text]}},
+            ]}]}),
+        )
+    };
+    let (plain, marked) = (nested(Value::Null), nested(json!({"ttl": "1h"})));
+    assert!(plain.messages == marked.messages && marked.lifetime() == CacheLifetime::Long);
+    assert_eq!((plain.breakpoint_count(), marked.breakpoint_count()), (0, 2));
     // What a tool is given may be called the same, and is no breakpoint.
     let call = |input: Value| json!({"messages": [{"role": "assistant", "content": [{"type": "tool_use", "input": {"cache_control": input}}]}]});
     let (first, second) = (call(1.into()), call(2.into()));
@@ -132,9 +149,31 @@ fn lifetimes_are_read() {
 #[test]
 fn what_no_cache_looks_at_changes_nothing() {
     let plain = read(Dialect::OpenAiChat, &json!({"messages": []}));
-    let noise =
-        json!({"messages": [], "stream": true, "stream_options": {"include_usage": true}, "metadata": {"a": "b"}});
+    let noise = json!({
+        "messages": [],
+        "stream": true,
+        "stream_options": {"include_usage": true},
+        "metadata": {"a": "b"},
+        "labels": {"a": "b"},
+        "safety_identifier": "u1",
+        "store": true,
+        "background": false,
+        "include": ["logprobs"],
+        "seed": 7,
+        "stop": ["x"],
+        "stop_sequences": ["x"],
+        "n": 1,
+        "prediction": {"type": "content", "content": "x"},
+        "logprobs": true,
+        "top_logprobs": 3,
+    });
     assert!(plain == read(Dialect::OpenAiChat, &noise));
+    let gemini = |config: Value| read(Dialect::GeminiGenerateContent, &json!({"generationConfig": config}));
+    let noise = json!({"seed": 7, "stopSequences": ["x"], "candidateCount": 1, "responseLogprobs": true, "logprobs": 2, "temperature": 1});
+    assert!(gemini(json!({"temperature": 1})) == gemini(noise));
+    assert!(gemini(json!({"temperature": 1})) != gemini(json!({"temperature": 2})));
+    // By this OpenAI finds its caches.
+    assert!(plain != read(Dialect::OpenAiChat, &json!({"messages": [], "user": "u1"})));
     assert!(plain != read(Dialect::OpenAiChat, &json!({"messages": [], "reasoning_effort": "low"})));
 }
 

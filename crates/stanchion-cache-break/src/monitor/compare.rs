@@ -5,7 +5,10 @@ use std::{cmp::Ordering, time::Duration};
 use stanchion_core::{CacheBreakReason, PromptCacheBreak, RequestClass, Usage};
 
 use super::Session;
-use crate::fingerprint::{Fingerprint, Section, Tool};
+use crate::{
+    CacheLifetime,
+    fingerprint::{Fingerprint, Section, Tool},
+};
 
 /// Less than this is not worth a word: shorter prompts are not cached at all (1,024 tokens is the least at OpenAI and
 /// Anthropic).
@@ -23,7 +26,7 @@ pub(super) fn broken(previous: &Session, current: &Session, usage: &Usage) -> Op
     let system_prompt_changed = before.system != after.system;
     let tools_changed = before.all_tools != after.all_tools;
     let request_policy_changed =
-        before.policy != after.policy || previous.policy != current.policy || previous.lifetime != current.lifetime;
+        before.policy != after.policy || previous.policy != current.policy || lifetime_changed(previous, current);
     let unchanged = !(model_changed || system_prompt_changed || tools_changed || request_policy_changed);
     if unchanged && has_shrunk(previous.prompt, current.prompt) {
         return None;
@@ -37,10 +40,10 @@ pub(super) fn broken(previous: &Session, current: &Session, usage: &Usage) -> Op
         (system_prompt_changed, CacheBreakReason::SystemPromptChanged),
         (tools_changed, CacheBreakReason::ToolsChanged),
         (request_policy_changed, CacheBreakReason::RequestPolicyChanged),
-        (tools.reordered, CacheBreakReason::ToolOrderChanged),
-        (breakpoints.lost > 0 || breakpoints.moved, CacheBreakReason::BreakpointsChanged),
-        (first_changed_message.is_some(), CacheBreakReason::MessagesChanged),
         (elapsed >= previous.lifetime.duration(), CacheBreakReason::TtlExpired),
+        (tools.reordered, CacheBreakReason::ToolOrderChanged),
+        (first_changed_message.is_some(), CacheBreakReason::MessagesChanged),
+        (breakpoints.lost > 0 || breakpoints.moved, CacheBreakReason::BreakpointsChanged),
     ];
     let reason = reason.iter().find(|(holds, _)| *holds).map_or(CacheBreakReason::ServerSide, |(_, reason)| *reason);
     let unread = current.prompt.map(|prompt| prompt.saturating_sub(current.cache_read));
@@ -77,6 +80,16 @@ pub(super) fn broken(previous: &Session, current: &Session, usage: &Usage) -> Op
         breakpoints_moved: breakpoints.moved,
         volatile_prefix: false,
     })
+}
+
+/// Whether another lifetime is asked for. A request without breakpoints asks for none: that one is gone is told as such.
+fn lifetime_changed(previous: &Session, current: &Session) -> bool {
+    let is_asked = |session: &Session| {
+        session.fingerprint.breakpoint_count() > 0
+            || session.lifetime == CacheLifetime::Day
+            || session.lifetime != session.fingerprint.lifetime
+    };
+    previous.lifetime != current.lifetime && is_asked(previous) && is_asked(current)
 }
 
 /// By how much less was read, if that is enough to be told.

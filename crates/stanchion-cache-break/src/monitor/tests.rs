@@ -225,8 +225,59 @@ fn a_cache_that_was_left_alone_expires() {
         let found = one.sees(after, Observation::new(read(body), usage(9_000, 0))).broken.unwrap();
         assert_eq!((found.reason, found.elapsed), (reason, Duration::from_millis(after)), "after {after} ms");
     }
-    // How long it was to be kept is part of the policy.
-    assert_eq!(broken(&short, &long).reason, Reason::RequestPolicyChanged);
+    // How long it was to be kept is part of the policy, where both say so.
+    let marked = with(|request| {
+        request["system"] = json!([
+            {"type": "text", "text": "You are a careful secretary.", "cache_control": {"type": "ephemeral"}},
+        ]);
+    });
+    assert_eq!(broken(&marked, &long).reason, Reason::RequestPolicyChanged);
+    assert_eq!(broken(&long, &marked).reason, Reason::RequestPolicyChanged);
+    // One that has gone is told as that.
+    let found = broken(&long, &short);
+    assert_eq!((found.reason, found.request_policy_changed), (Reason::BreakpointsChanged, false));
+    let mut one = One::new();
+    let seen = |lifetime| Observation::new(read(&short), usage(9_000, 6_000)).with_lifetime(lifetime);
+    one.sees(0, seen(CacheLifetime::Long));
+    let found = one.sees(0, seen(CacheLifetime::Day).with_usage(usage(9_000, 0))).broken.unwrap();
+    assert_eq!(found.reason, Reason::RequestPolicyChanged);
+}
+
+#[test]
+fn an_expiry_comes_before_causes_of_our_own_and_messages_before_breakpoints() {
+    let block = |text: &str, marked: bool| {
+        let mut block = json!({"type": "text", "text": text});
+        if marked {
+            block["cache_control"] = json!({"type": "ephemeral"});
+        }
+        block
+    };
+    let marked = |first: &str, at: usize| {
+        with(|request| {
+            request["messages"] = (0..3)
+                .map(|index| json!({"role": "user", "content": [block(if index == 0 { first } else { "Hi." }, index == at)]}))
+                .collect();
+        })
+    };
+    let (before, moved, edited) = (marked("Hello.", 2), marked("Hello.", 1), marked("Good morning.", 1));
+    let mut turned = moved.clone();
+    turned["tools"].as_array_mut().unwrap().swap(0, 2);
+    for (after, wait, reason) in [
+        (&moved, 0, Reason::BreakpointsChanged),
+        (&edited, 0, Reason::MessagesChanged),
+        (&turned, 0, Reason::ToolOrderChanged),
+        (&moved, 300_000, Reason::TtlExpired),
+        (&edited, 300_000, Reason::TtlExpired),
+        (&turned, 300_000, Reason::TtlExpired),
+    ] {
+        let mut one = One::new();
+        one.sees(0, Observation::new(read(&before), usage(9_000, 6_000)));
+        let found = one.sees(wait, Observation::new(read(after), usage(9_000, 0))).broken.unwrap();
+        assert_eq!(found.reason, reason, "after {wait} ms");
+        // The flags tell all.
+        assert!(found.breakpoints_moved, "after {wait} ms");
+        assert_eq!(found.first_changed_message, (after == &edited).then_some(1));
+    }
 }
 
 #[test]
@@ -383,7 +434,7 @@ fn as_many_sessions_are_kept_as_may_be() {
     assert_eq!(monitor.len(), 32);
     assert!(!sees(&mut monitor, 8, 0), "seen longest ago");
     assert!(sees(&mut monitor, 0, 0) && sees(&mut monitor, 39, 0));
-    monitor.clear(key(39));
+    monitor.clear(key(39), now);
     assert_eq!(monitor.len(), 31);
     monitor.clear_all();
     assert!(monitor.is_empty());
@@ -398,22 +449,100 @@ fn sessions_are_told_apart_by_name_and_owner() {
         SessionKey::derived(None, &read(&request())).unwrap(),
         SessionKey::derived(Some("a"), &read(&request())).unwrap(),
         SessionKey::derived(None, &read(&with(|request| request["messages"][0]["content"] = "Hi.".into()))).unwrap(),
+        SessionKey::new(None, "ab").of_tenant(Some(&Tenant::new("a"))),
+        SessionKey::new(None, "ab").of_tenant(Some(&Tenant::new("b"))),
+        SessionKey::new(Some("a"), "b").of_tenant(Some(&Tenant::new("a"))),
+        SessionKey::derived(None, &read(&request())).unwrap().of_tenant(Some(&Tenant::new("a"))),
+        SessionKey::derived(None, &read(&request())).unwrap().of_tenant(Some(&Tenant::new("b"))),
     ];
+    assert_eq!(keys[0].of_tenant(None), keys[0]);
     for (index, key) in keys.iter().enumerate() {
         assert_eq!(keys.iter().position(|other| other == key), Some(index));
     }
     let later = with(|request| request["messages"][2]["content"] = "Never mind.".into());
     assert_eq!(SessionKey::derived(None, &read(&later)), Some(keys[3]));
     assert_eq!(SessionKey::derived(None, &read(&with(|request| request["messages"] = json!([])))), None);
+    // What the provider keeps of a conversation stands before what is sent, which is another on each call.
+    for (member, derived) in [("previous_response_id", false), ("conversation", false), ("prompt_cache_key", true)] {
+        let body = json!({"input": [{"role": "user", "content": "Hi."}], member: "r1"}).to_string();
+        let read = Fingerprint::read(Dialect::OpenAiResponses, body.as_bytes(), FingerprintBounds::default()).unwrap();
+        assert_eq!(SessionKey::derived(None, &read).is_some(), derived, "{member}");
+    }
+}
+
+#[test]
+fn replies_are_compared_in_the_order_in_which_they_began() {
+    let mut monitor = Monitor::new(CacheBreakPolicy::default());
+    let (key, began) = (SessionKey::new(None, "s"), Instant::now());
+    let mut sees = |after: u64, read_tokens| {
+        let seen = Observation::new(read(&request()), usage(50_000, read_tokens));
+        monitor.observe(key, seen, began + Duration::from_secs(after)).broken
+    };
+    assert_eq!(sees(0, 6_000), None);
+    assert_eq!(sees(3, 20_000), None);
+    // It began before that one and ended after it: not judged, and no measure for the next one.
+    assert_eq!(sees(2, 6_000), None);
+    let broken = sees(4, 6_000).unwrap();
+    assert_eq!((broken.previous_cache_read_tokens, broken.call_number), (20_000, 3));
+    // At the same moment is not before.
+    assert!(sees(4, 500).is_some());
+}
+
+#[test]
+fn a_reply_that_was_running_does_not_bring_a_session_back() {
+    let mut monitor = Monitor::new(CacheBreakPolicy::builder().max_sessions(2).build().unwrap());
+    let (key, began) = (SessionKey::new(None, "s"), Instant::now());
+    let at = |seconds: u64| began + Duration::from_secs(seconds);
+    let seen = || Observation::new(read(&request()), usage(50_000, 6_000));
+    monitor.observe(key, seen(), at(0));
+    monitor.clear(key, at(2));
+    monitor.observe(key, seen(), at(1));
+    assert!(monitor.is_empty());
+    monitor.observe(key, seen(), at(2));
+    assert_eq!(monitor.len(), 1);
+    // What was forgotten is bounded, too.
+    for number in 0..9 {
+        monitor.clear(SessionKey::new(None, &number.to_string()), at(3));
+    }
+    assert_eq!(monitor.forgotten.len(), 2);
+    monitor.clear(key, at(4));
+    monitor.clear_all();
+    monitor.observe(key, seen(), at(0));
+    assert_eq!(monitor.len(), 1);
+}
+
+#[test]
+fn what_gemini_leaves_out_is_zero_once_it_has_told_it() {
+    let gemini = |model: &str, usage| {
+        let body = json!({"contents": [{"role": "user", "parts": [{"text": "Hi."}]}]}).to_string();
+        let read = Fingerprint::read(Dialect::GeminiGenerateContent, body.as_bytes(), FingerprintBounds::default());
+        Observation::new(read.unwrap(), usage).with_model(&["google", "gemini", model])
+    };
+    let silent = Usage { input: Some(9_000), ..Usage::default() };
+    let mut one = One::new();
+    // Before it has told it, nobody knows.
+    assert_eq!(one.sees(0, gemini("a", silent)), Findings::default());
+    assert!(one.monitor.is_empty());
+    one.sees(1, gemini("a", usage(9_000, 6_000)));
+    // Nor of another model, or of a reply that reports nothing.
+    assert_eq!(one.sees(1, gemini("b", silent)), Findings::default());
+    assert_eq!(one.sees(1, gemini("a", Usage::default())), Findings::default());
+    let broken = one.sees(1, gemini("a", silent)).broken.unwrap();
+    assert_eq!((broken.cache_read_tokens, broken.token_drop, broken.call_number), (0, 6_000, 2));
+    // Others say zero where it is zero.
+    let mut one = One::new();
+    one.reads(&request(), 6_000);
+    assert_eq!(one.sees(1, Observation::new(read(&request()), silent)), Findings::default());
 }
 
 /// Every byte that a monitor keeps. Takes each struct apart by name, so that a field that is added has to be added here.
 fn memory(monitor: &Monitor) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let Monitor { policy, sessions, clock } = monitor;
+    let Monitor { policy, sessions, forgotten } = monitor;
     // Numbers and flags.
-    let _: (&CacheBreakPolicy, &u64) = (policy, clock);
-    for (SessionKey(key), session) in sessions {
+    let _: &CacheBreakPolicy = policy;
+    bytes.extend(forgotten.iter().flat_map(|(SessionKey(key), _): (_, &Instant)| key));
+    for (SessionKey(key), session) in sessions.iter() {
         let Session {
             fingerprint,
             model,
@@ -426,10 +555,9 @@ fn memory(monitor: &Monitor) -> Vec<u8> {
             calls,
             system_changes,
             told_volatile,
-            used,
         } = session;
         let _: (&CacheLifetime, &Option<u64>, &u64, &Instant) = (lifetime, prompt, cache_read, at);
-        let _: (&u64, &u64, &bool, &u64) = (calls, system_changes, told_volatile, used);
+        let _: (&u64, &u64, &bool) = (calls, system_changes, told_volatile);
         bytes.extend(key);
         for digest in [model, policy, epoch] {
             bytes.extend(digest.iter().flatten());
@@ -448,9 +576,10 @@ fn memory(monitor: &Monitor) -> Vec<u8> {
             lifetime,
             first_user,
             continues,
+            omits_zero,
         } = fingerprint;
-        let _: (&u64, &u64, &u64, &CacheLifetime, &bool) =
-            (system_chars, tool_count, message_count, lifetime, continues);
+        let _: (&u64, &u64, &u64, &CacheLifetime) = (system_chars, tool_count, message_count, lifetime);
+        let _: [&bool; 2] = [continues, omits_zero];
         for digest in [model.as_ref(), Some(system), Some(policy), Some(all_tools), first_user.as_ref()] {
             bytes.extend(digest.into_iter().flatten());
         }

@@ -2,7 +2,7 @@
 
 use http::header::CONTENT_LENGTH;
 use stanchion_cache_break::WholeBody;
-use stanchion_core::{CacheRetention, RequestClass};
+use stanchion_core::{CacheRetention, RequestClass, Tenant};
 
 use super::*;
 
@@ -74,6 +74,51 @@ async fn headers_that_change_the_prompt_are_policy() {
         exchange(&mut service, request).await.unwrap();
     }
     assert_eq!(events.lines(), ["B.request_policy_changed#3~6000(6000>0)"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_candidate_sets_by_itself_is_policy() {
+    let plain = || Candidate::new("a", stanchion_core::Family::Anthropic, "http://a.test").with_model("m");
+    for other in [
+        plain().with_tier("flex"),
+        plain().with_api_version("2"),
+        plain().with_temperature(0.5),
+        plain().with_max_output_tokens(9),
+    ] {
+        let events = Events::new();
+        let provider = Provider::new([&["read 6000"], &["read 0"]]).answered_by([plain(), other]);
+        let mut service = CacheBreakLayer::default().layer(provider.service());
+        for _ in 0..2 {
+            exchange(&mut service, request(in_session(&events), ANTHROPIC, BODY)).await.unwrap();
+        }
+        assert_eq!(events.lines(), ["B.request_policy_changed#2~6000(6000>0)"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_tenants_never_share_a_session() {
+    let derives = CacheBreakPolicy::builder().derive_sessions(true).build().unwrap();
+    for (policy, named) in [(CacheBreakPolicy::default(), true), (derives, false)] {
+        let (events, layer) = (Events::new(), CacheBreakLayer::new(policy));
+        let provider = Provider::new([&["read 6000"], &["read 0"], &["read 0"], &["read 0"]]);
+        let mut service = layer.layer(provider.service());
+        let asked = |tenant: Option<&str>| {
+            let context = if named { in_session(&events) } else { events.context() };
+            let mut request = request(context, ANTHROPIC, BODY);
+            if let Some(tenant) = tenant {
+                request.extensions_mut().insert(Tenant::new(tenant));
+            }
+            request
+        };
+        exchange(&mut service, asked(Some("first"))).await.unwrap();
+        exchange(&mut service, asked(Some("second"))).await.unwrap();
+        exchange(&mut service, asked(None)).await.unwrap();
+        assert!(events.all().is_empty() && layer.monitor().len() == 3);
+        let mut forgets = asked(Some("second"));
+        forgets.extensions_mut().insert(CacheRetention::None);
+        exchange(&mut service, forgets).await.unwrap();
+        assert_eq!(layer.monitor().len(), 2, "the other's stays");
+    }
 }
 
 #[tokio::test(start_paused = true)]

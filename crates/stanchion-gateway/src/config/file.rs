@@ -204,7 +204,7 @@ pub(super) struct Usage {
 #[serde(deny_unknown_fields)]
 #[schemars(transform = in_order::<Self>)]
 pub(super) struct Cache {
-    /// how many conversations are watched
+    /// how many conversations are watched; each takes up to 25 KiB of memory
     #[schemars(range(min = 1, max = 65_536), extend("default" = 32))]
     pub(super) max_sessions: Option<Spanned<usize>>,
     /// whether a conversation without `x-stanchion-session` is known by its first message

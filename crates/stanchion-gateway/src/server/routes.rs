@@ -80,6 +80,9 @@ async fn answer(current: &Current, mut request: Request<Incoming>) -> Response<B
     if let Some(models) = identity.models() {
         request.extensions_mut().insert(models.clone());
     }
+    if let Some(tenant) = identity.tenant() {
+        request.extensions_mut().insert(tenant.clone());
+    }
     let mut edge = gateway.edge.clone();
     drop(served);
     let Ok(response) = edge.call(request).await;

@@ -326,6 +326,30 @@ async fn a_write_of_an_untold_lifetime_is_billed_as_what_was_asked_for() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_gemini_leaves_out_is_zero_once_it_has_told_it() {
+    let layer = UsageLayer::new();
+    let read = Usage { cache_read: Some(600), ..tokens(400, 1) };
+    for (provider, dialect, usage, expected) in [
+        ("a", Dialect::GeminiGenerateContent, tokens(1_000, 1), "U.measured 1000+?/?>1"),
+        ("a", Dialect::GeminiGenerateContent, read, "U.measured 400+600/?>1"),
+        ("a", Dialect::GeminiGenerateContent, tokens(1_000, 1), "U.measured 1000+0/?>1"),
+        // Of somebody else nobody knows, nor of a reply that tells nothing; and others say zero where it is zero.
+        ("b", Dialect::GeminiGenerateContent, tokens(1_000, 1), "U.measured 1000+?/?>1"),
+        ("a", Dialect::GeminiGenerateContent, Usage::default(), "U.estimated 100+?/?>1"),
+        ("a", Dialect::OpenAiChat, tokens(1_000, 1), "U.measured 1000+?/?>1"),
+    ] {
+        let events = Events::new();
+        let mut request = chat(&events);
+        request.extensions_mut().insert(Call::new(dialect, true).with_request_bytes(400));
+        let candidate = Candidate::new(provider, Family::Gemini, "http://g.test").with_model("no-price");
+        request.extensions_mut().insert(Selected::only(candidate));
+        let (record, _recorder) = finished(1, 4, &usage);
+        let body = ScriptedBody::frames(["a"]);
+        assert_eq!(told(layer.clone(), request, &events, reply(&record, body)).await, [expected], "{provider}");
+    }
+}
+
 /// What reaches the provider: the body, and whether the frame is to be hidden.
 async fn sent(layer: UsageLayer, request: Req) -> (Bytes, bool, Option<String>) {
     let (mut service, mut handle) = mock::spawn_with(move |inner| layer.layer(inner));

@@ -7,12 +7,14 @@ use super::members::{Elements, Member, Members};
 
 const BREAKPOINT: &str = "cache_control";
 const LONG: &[u8] = br#""1h""#;
+/// Of blocks within blocks. Anthropic has three: a message, a tool's result, a search result, and its texts.
+const DEEPEST: usize = 8;
 
 /// Says in a request's body for how long its prompt is to be kept in the provider's cache.
 ///
 /// On Anthropic's messages `none` takes every `cache_control` out, and `long` gives each the `"ttl": "1h"`: of the request
-/// itself, of tools, of the blocks of system and messages, and of the blocks in the results of tools. Nothing is set where
-/// there is none, and what a tool's schema or its input calls `cache_control` is left alone. Every other byte stays as it
+/// itself, of tools, of the blocks of system and messages, and of the blocks within those: in the results of tools, in
+/// search results, in the sources of documents. Nothing is set where there is none, and what a tool's schema or its input calls `cache_control` is left alone. Every other byte stays as it
 /// is. For other dialects, and for [`CacheRetention::Default`], nothing changes.
 ///
 /// Where nothing changes, the result shares the body's memory.
@@ -66,8 +68,7 @@ impl Edits<'_> {
             if is("system") || is("tools") {
                 self.blocks(&member.value, 0);
             } else if is("messages") {
-                // The messages, their blocks, and the blocks in the results of tools.
-                self.blocks(&member.value, 2);
+                self.blocks(&member.value, DEEPEST);
             }
         }
     }
@@ -77,8 +78,18 @@ impl Edits<'_> {
         for block in self.elements(array) {
             let members = self.members(&block);
             self.breakpoints(&members);
-            let inner = members.iter().filter(|member| levels > 0 && member.is_called(self.body, "content"));
-            for content in inner.map(|member| member.value.clone()).collect::<Vec<_>>() {
+            if levels == 0 {
+                continue;
+            }
+            let called = |members: &[Member], name: &str| -> Vec<_> {
+                let named = members.iter().filter(|member| member.is_called(self.body, name));
+                named.map(|member| member.value.clone()).collect()
+            };
+            let mut inner = called(&members, "content");
+            for source in called(&members, "source") {
+                inner.extend(called(&self.members(&source), "content"));
+            }
+            for content in inner {
                 self.blocks(&content, levels - 1);
             }
         }
@@ -171,6 +182,14 @@ mod tests {
                 r#"{"messages":[{"role":"user","content":[{"type":"tool_result","content":[{"text":"x"}]}]}]}"#,
             ),
             (r#"{"system":[{"cache_control":{},"text":"x"}]}"#, r#"{"system":[{"text":"x"}]}"#),
+            (
+                r#"{"messages":[{"content":[{"type":"tool_result","content":[{"type":"search_result","content":[{"text":"x","cache_control":{}}],"cache_control":{}}]}]}]}"#,
+                r#"{"messages":[{"content":[{"type":"tool_result","content":[{"type":"search_result","content":[{"text":"x"}]}]}]}]}"#,
+            ),
+            (
+                r#"{"messages":[{"content":[{"type":"document","source":{"type":"content","content":[{"text":"x","cache_control":{}}]}}]}]}"#,
+                r#"{"messages":[{"content":[{"type":"document","source":{"type":"content","content":[{"text":"x"}]}}]}]}"#,
+            ),
         ] {
             assert_eq!(with(CacheRetention::None, body), expected);
         }
@@ -243,11 +262,15 @@ mod tests {
             }
             block
         });
-        (leaf.clone(), prop::collection::vec(leaf, 0..3), any::<bool>()).prop_map(|(mut block, inner, nested)| {
-            if nested {
-                block["content"] = inner.into();
-            }
-            block
+        leaf.prop_recursive(3, 12, 3, |inner| {
+            (inner.clone(), prop::collection::vec(inner, 0..3), 0..3).prop_map(|(mut block, inner, nested)| {
+                match nested {
+                    1 => block["content"] = inner.into(),
+                    2 => block["source"] = json!({"type": "content", "content": inner}),
+                    _ => {}
+                }
+                block
+            })
         })
     }
 
@@ -278,7 +301,9 @@ mod tests {
             let system: Vec<_> = system
                 .into_iter()
                 .map(|mut block| {
-                    block.as_object_mut().unwrap().remove("content");
+                    let members = block.as_object_mut().unwrap();
+                    members.remove("content");
+                    members.remove("source");
                     block
                 })
                 .collect();
