@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 from anthropic import Anthropic
-from openai import OpenAI
+from openai import DefaultHttpxClient, OpenAI
 
+import tracing
 from gateway import CLIENT_KEY, Gateway, running
 from provider import Provider
 
@@ -14,6 +15,11 @@ from provider import Provider
 for name in list(os.environ):
     if name.upper().startswith(("OPENAI_", "ANTHROPIC_")) or name.upper().endswith("_PROXY"):
         del os.environ[name]
+
+if tracing.TRACED:
+    tracing.switch_on()
+else:
+    collect_ignore = ["test_traces.py"]
 
 # Only against a hang: the clients' own ten minutes are too long for a test. All else about them is as it comes.
 LIMIT = 20.0
@@ -39,7 +45,9 @@ def gateway(start_gateway: Callable[..., Gateway]) -> Gateway:
 
 @pytest.fixture
 def openai_client(gateway: Gateway) -> Iterator[OpenAI]:
-    with OpenAI(base_url=f"{gateway.url}/v1", api_key=CLIENT_KEY, timeout=LIMIT) as client:
+    # Only where it has something to add: the client that it makes by itself is what users have.
+    http = DefaultHttpxClient(event_hooks=tracing.HOOKS, timeout=LIMIT) if tracing.HOOKS else None
+    with OpenAI(base_url=f"{gateway.url}/v1", api_key=CLIENT_KEY, timeout=LIMIT, http_client=http) as client:
         yield client
 
 

@@ -49,6 +49,10 @@ base = "10ms"
 first_output = "{first_output}"
 idle = "{idle}"
 total = "6s"
+
+[telemetry]
+records.path = "{records}"
+traces.start = true
 """
 
 # What max_retries above comes to.
@@ -61,6 +65,8 @@ END_LIMIT = 10.0
 @dataclass(frozen=True)
 class Gateway:
     url: str
+    # Where it writes a line for each request that is over.
+    records: Path
 
 
 class _Ended(Exception):
@@ -74,11 +80,20 @@ def running(
     """Runs `stanchion serve` in front of a provider. `keyed` lets in only those who present `CLIENT_KEY`."""
     clients = f'\n[clients.test]\nkey = "{CLIENT_KEY}"\n' if keyed else ""
 
+    records = folder / "calls.jsonl"
+
     def start() -> tuple[subprocess.Popen[bytes], str]:
         port = _free_port()
         config = folder / "stanchion.toml"
         config.write_text(
-            CONFIG.format(port=port, provider=provider, provider_key=PROVIDER_KEY, first_output=first_output, idle=idle)
+            CONFIG.format(
+                port=port,
+                provider=provider,
+                provider_key=PROVIDER_KEY,
+                first_output=first_output,
+                idle=idle,
+                records=records,
+            )
             + clients
         )
         # Its log goes to our standard error, where pytest shows it beside the test that failed.
@@ -97,7 +112,7 @@ def running(
         # Somebody else may have taken the port between our look and the gateway's.
         child, url = start()
     try:
-        yield Gateway(url)
+        yield Gateway(url, records)
     finally:
         _end(child)
 

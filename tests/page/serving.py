@@ -59,11 +59,20 @@ class Serving:
     """A gateway that can be ended and started again."""
 
     def __init__(
-        self, provider: str, folder: Path, *, key: str = "sk-provider", retries: int = 0, admin_more: str = "", more: str = ""
+        self,
+        provider: str,
+        folder: Path,
+        *,
+        key: str = "sk-provider",
+        retries: int = 0,
+        admin_more: str = "",
+        more: str = "",
+        log_level: str = "debug",
     ) -> None:
         self._port, self._admin = _free_ports(2)
         self._config = folder / "stanchion.toml"
         self._log_path = folder / "log"
+        self._log_level = log_level
         self._config.write_text(
             CONFIG.format(
                 port=self._port, admin=self._admin, provider=provider, key=key, retries=retries, admin_more=admin_more, more=more
@@ -86,7 +95,7 @@ class Serving:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, "STANCHION_LOG": "debug", "NO_COLOR": "1"},
+                env={**os.environ, "STANCHION_LOG": self._log_level, "NO_COLOR": "1"},
             )
         limit = time.monotonic() + START_LIMIT
         while time.monotonic() < limit:

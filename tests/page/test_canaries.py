@@ -1,10 +1,12 @@
 """Nothing that a client or a provider says, and no key, is in anything that the process emits."""
 
 import contextlib
+import http.server
 import json
 import threading
 import urllib.request
 from collections.abc import Callable
+from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
@@ -24,6 +26,7 @@ PLANTED = {
     "owner": "canary-owner",
     "user": "canary-user",
     "provider's words": "canary-words-of-the-provider",
+    "collector's key": "canary-collector-key",
 }
 
 
@@ -44,13 +47,56 @@ class Listening(threading.Thread):
                 self.heard += piece
 
 
-def test_canaries(start: Callable[..., Serving], provider: Provider, visit: Callable[..., Page], monkeypatch) -> None:
+class Collector:
+    """Takes what is sent by OTLP. Protobuf holds text as it is, so it can be looked through without being read."""
+
+    def __init__(self) -> None:
+        self.bodies: dict[str, bytes] = {}
+        self.keys: set[str] = set()
+        collector = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["content-length"]))
+                collector.bodies[self.path] = collector.bodies.get(self.path, b"") + body
+                collector.keys.add(self.headers["authorization"])
+                self.send_response(200)
+                self.send_header("content-length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+def test_canaries(
+    start: Callable[..., Serving], provider: Provider, visit: Callable[..., Page], tmp_path: Path, monkeypatch
+) -> None:
+    collector = Collector()
+    records = tmp_path / "calls.jsonl"
     monkeypatch.setenv("ADMIN_KEY", PLANTED["admin key"])
+    monkeypatch.setenv("COLLECTOR", "authorization=" + PLANTED["collector's key"])
+    kept = f"""
+[telemetry]
+records.path = "{records}"
+traces.log = true
+otlp = {{ endpoint = "{collector.url}", headers_env = "COLLECTOR" }}
+"""
     serving = start(
         key=PLANTED["provider key"],
         retries=1,
         admin_more='key_env = "ADMIN_KEY"',
-        more=f'[clients.me]\nkey = "{PLANTED["client key"]}"\n',
+        more=f'[clients.me]\nkey = "{PLANTED["client key"]}"\n' + kept,
+        log_level="trace",
     )
     words = error(503, PLANTED["provider's words"], "server_error")
     call = {"index": 0, "id": "call_1", "type": "function", "function": {"name": PLANTED["tool"], "arguments": "{}"}}
@@ -92,7 +138,13 @@ def test_canaries(start: Callable[..., Serving], provider: Provider, visit: Call
     for each in listening:
         each.join(10)
     emitted["events"], emitted["requests"] = (each.heard.decode() for each in listening)
+    collector.close()
     emitted["log"] = serving.log
+    assert "TRACE" in emitted["log"], "all that there is to log is logged"
+    emitted["records"] = records.read_text()
+    emitted |= {path: body.decode(errors="replace") for path, body in collector.bodies.items()}
+    assert collector.keys == {PLANTED["collector's key"]}
+    assert {"/v1/traces", "/v1/metrics"} <= emitted.keys()
     # Each of them had something to tell of these requests.
     for name, text in emitted.items():
         assert "primary/first" in text, name

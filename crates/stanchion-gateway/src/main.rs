@@ -12,7 +12,10 @@ use stanchion_gateway::{
 use tracing_subscriber::{EnvFilter, fmt::format::FmtSpan};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return misunderstood(&error),
+    };
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("no runtime: {error}")),
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
         },
         Command::Tail(options) => runtime.block_on(watch(options)),
         Command::HashKey { generate } => hash_key(generate),
+        Command::Completions { shell } => print(&String::from_utf8_lossy(&cli::completions(shell))),
         Command::Schema { markdown: true } => print(&config::page()),
         Command::Schema { markdown: false } => print(&format!("{:#}\n", config::json_schema())),
         Command::Demo { only } => runtime.block_on(demo::run(only.as_deref())),
@@ -93,6 +97,20 @@ fn hash_key(generate: bool) -> ExitCode {
         Ok(_) if key.trim().is_empty() => fail("there is no key: write it to standard input, or give --generate"),
         Ok(_) => print(&format!("{}\n", keys::hash_of(key.trim()))),
         Err(error) => fail(&format!("the key cannot be read: {error}")),
+    }
+}
+
+/// Help to standard output; what is wrong in one line to standard error, with the exit code for it: 2.
+fn misunderstood(error: &clap::Error) -> ExitCode {
+    match cli::complaint(error) {
+        None => {
+            let _ = error.print();
+            ExitCode::SUCCESS
+        }
+        Some(complaint) => {
+            fail(&complaint);
+            ExitCode::from(2)
+        }
     }
 }
 
