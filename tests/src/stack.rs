@@ -66,6 +66,7 @@ pub struct Stack {
     rules: DispositionRules,
     on_overflow: OnOverflow,
     keys: CredentialPools,
+    prompt: String,
     observe: ObserveLayer,
     seed: Option<u64>,
 }
@@ -109,6 +110,7 @@ impl Stack {
             rules: DispositionRules::default(),
             on_overflow: OnOverflow::default(),
             keys: CredentialPools::default(),
+            prompt: "Hello?".to_owned(),
             observe: ObserveLayer::new(),
             seed: None,
         }
@@ -282,12 +284,19 @@ impl Stack {
         self.onion().service(Upstream::new(transport))
     }
 
+    /// Its clients ask this, which holds nothing that JSON escapes.
+    #[must_use]
+    pub fn prompt(self, prompt: impl Into<String>) -> Self {
+        Self { prompt: prompt.into(), ..self }
+    }
+
     /// A request such as the clients of this stack make.
     pub fn request(&self, context: Context) -> Request<Full<Bytes>> {
-        let (stream, messages) = (self.stream, r#"[{"role":"user","content":"Hello?"}]"#);
+        let (stream, prompt) = (self.stream, &self.prompt);
+        let messages = format!(r#"[{{"role":"user","content":"{prompt}"}}]"#);
         let (path, body) = match self.dialect {
             Dialect::OpenAiChat => ("/v1/chat/completions", format!(r#""messages":{messages}"#)),
-            Dialect::OpenAiResponses => ("/v1/responses", r#""input":"Hello?""#.to_owned()),
+            Dialect::OpenAiResponses => ("/v1/responses", format!(r#""input":"{prompt}""#)),
             Dialect::AnthropicMessages => ("/v1/messages", format!(r#""max_tokens":9,"messages":{messages}"#)),
             Dialect::Ollama => ("/api/chat", format!(r#""messages":{messages}"#)),
             Dialect::GeminiGenerateContent => (self.gemini_path(), r#""contents":[]"#.to_owned()),
@@ -295,7 +304,8 @@ impl Stack {
         };
         let body = format!(r#"{{"model":"any","stream":{stream},{body}}}"#);
         let request = Request::post(path).header("content-type", "application/json").extension(context);
-        let request = request.extension(Call::new(self.dialect, stream).with_model("any"));
+        let request =
+            request.extension(Call::new(self.dialect, stream).with_model("any").with_tokens(prompt.len() / 4));
         request.body(Full::from(body)).expect("a request")
     }
 

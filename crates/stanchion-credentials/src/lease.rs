@@ -86,6 +86,9 @@ impl Lease {
             return Standing::Same;
         }
         let hint = failure.hint().map(RetryHint::delay);
+        if failure.kind() == FailureKind::CircuitOpen && failure.phase() == Phase::Connect {
+            return self.pool.rotation(|rotation| rotation.turn_away(self.ticket, hint, now));
+        }
         let settled = self.pool.rotation(|rotation| rotation.fail(self.ticket, outcome, hint, now));
         if let Some((reason, cooldown)) = settled.left {
             let context = self.context.as_ref();

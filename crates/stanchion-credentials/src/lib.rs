@@ -97,7 +97,7 @@
 //! | quota or money exhausted | is out for [`exhausted_for`], or for the hint if that is longer | the same |
 //! | refused (401) | is out for [`refused_for`] | the same |
 //! | not permitted (403) | is passed over for the hint or [`cooldown`], and serves where no other does | the same, if another has not been passed over |
-//! | its circuit is open | is passed over until the circuit's next probe | the same |
+//! | its circuit is open | is passed over until the circuit's next probe | the same, if another has turned nobody away since it was passed over |
 //! | its failure opened its circuit | the same | stays as it is: a provider in trouble is not asked again at once |
 //! | all else | is left as it is | |
 //!
@@ -113,9 +113,9 @@
 //! the retry policy, and of no account here: an account's limits do not know which model met them. A hint of no time is
 //! none, and a limit rests for [`cooldown`]: who is limited and told to come at once would only be limited again.
 //!
-//! Where all keys that are in service are passed over, the one serves whose trouble ends first. If circuits are what
-//! troubles them, that one may be turned away although the circuit of another would let a request through, as the
-//! last of a model's circuits does: retries and the other candidates are for that.
+//! Where all keys that are in service are passed over, the one serves whose trouble ends first. If its circuit turns the
+//! request away, each of the others is tried once: a circuit may let a request through although it has seen failures, as
+//! the last of a model's circuits does.
 //!
 //! A failure [with another credential](stanchion_core::Failure::with_another_credential) bears no hint and no circuit, since
 //! those are of the key that is left. If none is ready, the failure's hint says when the first will be; a refusal while

@@ -76,6 +76,8 @@ pub(crate) struct Slot {
     pub(crate) out: Option<Out>,
     /// Not to be used until then while there is another. With the number of the pick that was the last one then.
     pub(crate) passed_over: Option<(Instant, u64)>,
+    /// It is passed over, and its circuit has let nobody in since.
+    pub(crate) turned_away: bool,
     /// The last who picked it has not heard of the outcome, and how long that is waited for.
     pub(crate) reserved: Option<(Instant, u64)>,
     /// It was out, and has not been picked since.
@@ -85,6 +87,11 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
+    fn end_passing_over(&mut self) {
+        self.passed_over = None;
+        self.turned_away = false;
+    }
+
     fn is_reserved(&self, now: Instant) -> bool {
         self.reserved.is_some_and(|(until, _)| now < until)
     }
@@ -204,7 +211,9 @@ impl Rotation {
                 slot.returning = true;
                 self.version += 1;
             }
-            slot.passed_over = slot.passed_over.filter(|(until, _)| now < *until);
+            if slot.passed_over.is_some_and(|(until, _)| until <= now) {
+                slot.end_passing_over();
+            }
         }
     }
 
@@ -235,8 +244,9 @@ impl Rotation {
         let in_service = || self.slots.iter().enumerate().filter(|(_, slot)| slot.out.is_none());
         let good = || in_service().filter(|(_, slot)| slot.passed_over.is_none());
         if good().next().is_none() {
-            // None is good: then the one whose trouble is over first.
-            let first = in_service().min_by_key(|(_, slot)| slot.passed_over.map(|(until, _)| until));
+            // None is good: then the one whose trouble is over first, of those that may let somebody in.
+            let first =
+                in_service().min_by_key(|(_, slot)| (slot.turned_away, slot.passed_over.map(|(until, _)| until)));
             return first.map(|(index, _)| index);
         }
         let chosen = match self.terms.strategy {
@@ -273,7 +283,9 @@ impl Rotation {
         slot.usage = slot.usage.saturating_add(1);
         slot.last_used = Some(now);
         // What was asked before says nothing about the trouble since.
-        slot.passed_over = slot.passed_over.filter(|(_, since)| ticket.number <= *since);
+        if slot.passed_over.is_some_and(|(_, since)| ticket.number > since) {
+            slot.end_passing_over();
+        }
     }
 
     /// A request was not served, or broke off, and this is what it says about the credential. With the wait that the
@@ -327,6 +339,16 @@ impl Rotation {
         }
     }
 
+    /// A credential's own circuit has turned the request away. Nobody knows what the others' do before they are asked: each is
+    /// tried until it has turned somebody away too.
+    pub(crate) fn turn_away(&mut self, ticket: Ticket, hint: Option<Duration>, now: Instant) -> Standing {
+        let Settled { standing, .. } = self.fail(ticket, CredentialOutcome::PassOver, hint, now);
+        let slot = &mut self.slots[ticket.index];
+        slot.turned_away = slot.passed_over.is_some();
+        let mut others = self.slots.iter().enumerate().filter(|(other, _)| *other != ticket.index);
+        if others.any(|(_, slot)| slot.out.is_none() && !slot.turned_away) { Standing::Another } else { standing }
+    }
+
     /// Another is better for so long, if there is one.
     pub(crate) fn pass_over(&mut self, ticket: Ticket, time: Duration, now: Instant) {
         let slot = &mut self.slots[ticket.index];
@@ -334,6 +356,7 @@ impl Rotation {
             let until = now + time.min(self.terms.max_cooldown);
             let until = slot.passed_over.map_or(until, |(known, _)| known.max(until));
             slot.passed_over = Some((until, self.picks));
+            slot.turned_away = false;
         }
     }
 
@@ -369,7 +392,7 @@ impl Rotation {
     pub(crate) fn put_back(&mut self, index: usize) -> bool {
         let slot = &mut self.slots[index];
         slot.put_back = slot.put_back.wrapping_add(1);
-        slot.passed_over = None;
+        slot.end_passing_over();
         let was_out = slot.out.take().is_some();
         // It is told here, not when it is picked.
         slot.returning = false;

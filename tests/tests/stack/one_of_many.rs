@@ -110,6 +110,9 @@ struct Setup {
     chain: bool,
     larger_windows: bool,
     widened: bool,
+    overflows: bool,
+    /// The prompt is too long for the smallest window, as anybody can tell.
+    long: bool,
     strategy: CredentialStrategy,
     edge: bool,
 }
@@ -123,18 +126,13 @@ fn setup() -> impl Strategy<Value = Setup> {
         prop::option::of(0_u32..5),
         prop::option::of(0_u32..8),
         prop::sample::select(CredentialStrategy::ALL.to_vec()),
-        any::<[bool; 4]>(),
+        any::<[bool; 6]>(),
     )
-        .prop_map(|(candidates, retries, recovery, strategy, [chain, larger_windows, widened, edge])| Setup {
-            candidates,
-            retries,
-            recovery,
-            chain,
-            larger_windows,
-            widened,
-            strategy,
-            edge,
-        })
+        .prop_map(
+            |(candidates, retries, recovery, strategy, [chain, larger_windows, widened, edge, overflows, long])| {
+                Setup { candidates, retries, recovery, chain, larger_windows, widened, overflows, long, strategy, edge }
+            },
+        )
 }
 
 impl Setup {
@@ -163,8 +161,10 @@ impl Setup {
     }
 
     fn stack(&self) -> Stack {
-        let candidates = NAMES.into_iter().zip(&self.candidates).map(|(name, one)| {
-            let candidate = candidate(Dialect::OpenAiChat, name, &format!("http://{name}.test"));
+        let candidates = NAMES.into_iter().zip(&self.candidates).enumerate().map(|(place, (name, one))| {
+            let candidate = candidate(Dialect::OpenAiChat, name, &format!("http://{name}.test"))
+                .with_max_output_tokens(100 + place as u32)
+                .with_tier(name);
             match one.window {
                 Some(window) => candidate.with_context_window(window),
                 None => candidate,
@@ -184,12 +184,21 @@ impl Setup {
         if self.larger_windows {
             stack = stack.to_larger_windows();
         }
-        if self.widened {
-            let classes = [FallbackOn::Quota, FallbackOn::Auth, FallbackOn::NotFound];
-            stack =
-                stack.rules(classes.into_iter().fold(DispositionRules::default(), DispositionRules::with_fallback_on));
+        let widened = [FallbackOn::Quota, FallbackOn::Auth, FallbackOn::NotFound].into_iter().filter(|_| self.widened);
+        let overflows = Some(FallbackOn::Overflow).filter(|_| self.overflows);
+        let rules = widened.chain(overflows).fold(DispositionRules::default(), DispositionRules::with_fallback_on);
+        stack = stack.rules(rules);
+        if self.long {
+            // About 5,000 tokens.
+            stack = stack.prompt("word ".repeat(4_000));
         }
         stack
+    }
+
+    /// Whether a candidate is asked at all, with a prompt of this length.
+    fn takes(&self, one: &One) -> bool {
+        let fits = |one: &One| !self.long || one.window != Some(4_000);
+        fits(one) || !self.candidates.iter().any(fits)
     }
 
     fn place(seen: &Seen) -> usize {
@@ -205,7 +214,7 @@ impl Setup {
     /// The most attempts at one candidate: those of its own, and the one that another key is asked for nothing. `floor` is
     /// the window that the prompt was too long for, if it was; 0 if it was not.
     fn most_at(&self, place: usize, floor: u32) -> usize {
-        let follows = |one: &One| floor == 0 || one.window.is_some_and(|window| window > floor);
+        let follows = |one: &One| self.takes(one) && (floor == 0 || one.window.is_some_and(|window| window > floor));
         let last = !self.candidates[place + 1..].iter().any(follows);
         let retries = match (self.retries, self.recovery) {
             (Some(retries), _) => retries,
@@ -253,13 +262,16 @@ proptest! {
                     attempts.push((place, played[place], setup.fault(place, played[place])));
                     played[place] += 1;
                     check_key(&setup.candidates[place], seen)?;
+                    let body = String::from_utf8_lossy(&seen.body);
+                    let own = format!(r#""max_completion_tokens": {}, "service_tier": "{}""#, 100 + place, NAMES[place]);
+                    prop_assert!(body.contains(&own), "what is the candidate's own: {}", body);
                 }
                 let mut floor = 0;
                 for (place, one) in setup.candidates.iter().enumerate() {
                     let here = || attempts.iter().filter(|(asked, ..)| *asked == place);
                     let (count, most) = (here().count(), setup.most_at(place, floor));
                     prop_assert!(count <= most, "{} attempts at {}", count, NAMES[place]);
-                    if here().any(|(.., fault)| *fault == Fault::TooLong) {
+                    if here().any(|(.., fault)| *fault == Fault::TooLong) && setup.larger_windows {
                         floor = one.window.unwrap_or(floor);
                     }
                 }
@@ -268,11 +280,18 @@ proptest! {
                     prop_assert!(!fault.shows(), "asked again after {:?}", fault);
                     prop_assert!(place <= next, "back to {}", NAMES[next]);
                 }
-                // What was too long for one goes to larger ones only, from then on.
-                let too_long = attempts.iter().skip_while(|(.., fault)| *fault != Fault::TooLong);
-                let windows: Vec<_> = too_long.map(|(place, ..)| setup.candidates[*place].window).collect();
-                if let Some((first, later)) = windows.split_first().filter(|(_, later)| !later.is_empty()) {
-                    prop_assert!(setup.larger_windows && first.is_some() && later.iter().all(|window| window > first));
+                // What was too long for one goes to larger ones only, from then on; or to any, where a rule says so and no window.
+                let mut least = None;
+                for (number, (place, _, fault)) in attempts.iter().enumerate() {
+                    let one = &setup.candidates[*place];
+                    prop_assert!(setup.takes(one), "{} is too small", NAMES[*place]);
+                    prop_assert!(least.is_none() || one.window > least, "{:?} is no larger than {:?}", one.window, least);
+                    if *fault == Fault::TooLong {
+                        let larger = one.window.filter(|_| setup.larger_windows);
+                        let goes_on = larger.is_some() || setup.overflows;
+                        prop_assert!(goes_on || number + 1 == attempts.len(), "an overflow goes nowhere");
+                        least = larger.or(least);
+                    }
                 }
 
                 // What the client sees is of the last attempt, and all that this one showed is seen.

@@ -58,6 +58,32 @@ async fn where_every_circuit_is_open_the_failure_keeps_its_circuit_to_wait_for()
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_key_whose_circuit_still_lets_in_is_found_behind_those_that_do_not() {
+    let mut stage = Stage::new(builder(["a", "b", "c"]));
+    for expected in ['a', 'b', 'c'] {
+        let failure = failure(FailureKind::Overloaded, 503).with_circuit(circuit(10));
+        assert_eq!(stage.fail(failure).await.0, expected);
+    }
+    assert_eq!(stage.states(), [PassedOver; 3]);
+    // The last of a model's circuits does not turn away; the pool cannot know which that is.
+    for expected in ['a', 'b'] {
+        let (key, failure) = stage.fail(open(10)).await;
+        assert_eq!((key, failure.pool()), (expected, Some(PoolState::AnotherReady)));
+    }
+    assert_eq!(stage.serve().await, 'c');
+    // From then on it is the one.
+    let (key, limited) = stage.fail(failure(FailureKind::Overloaded, 503).with_circuit(circuit(10))).await;
+    assert_eq!((key, limited.pool()), ('c', None));
+    assert_eq!(stage.serve().await, 'c');
+    // Where all turn away, each is asked once, and the failure says so.
+    let mut stage = Stage::new(builder(["a", "b", "c"]));
+    for (expected, pool) in [('a', Some(PoolState::AnotherReady)), ('b', Some(PoolState::AnotherReady)), ('c', None)] {
+        let (key, failure) = stage.fail(open(10)).await;
+        assert_eq!((key, failure.pool()), (expected, pool));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_failure_that_opens_the_circuit_moves_the_next_request_on() {
     let mut stage = Stage::new(builder(["a", "b"]));
     let (_, failure) = stage.fail(failure(FailureKind::Overloaded, 503).with_circuit(circuit(10))).await;

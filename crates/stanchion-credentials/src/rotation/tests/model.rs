@@ -10,6 +10,7 @@ enum Step {
     Succeed(usize),
     Fail(usize, CredentialOutcome, Option<u64>),
     PassOver(usize, u64),
+    TurnAway(usize, u64),
     Finish(usize),
     Park(usize),
     PutBack(usize),
@@ -23,6 +24,7 @@ enum Happened {
     Limited,
     Out(Why, Option<Instant>),
     PassedOver(Instant, usize),
+    TurnedAway,
     PutBack,
 }
 
@@ -47,6 +49,7 @@ struct Known {
     last_used: Option<Instant>,
     out: Option<Out>,
     passed_over: Option<Instant>,
+    turned_away: bool,
     returning: bool,
     put_back: usize,
 }
@@ -62,6 +65,7 @@ impl Model {
                 known.returning = true;
             }
             known.passed_over = known.passed_over.filter(|until| *until > at);
+            known.turned_away &= known.passed_over.is_some();
         };
         for (at, _, happened) in self.history.iter().filter(|(_, about, _)| *about == index) {
             expire(&mut known, *at);
@@ -70,8 +74,9 @@ impl Model {
                 Happened::Succeeded(number) => {
                     known.usage += 1;
                     known.last_used = Some(*at);
-                    if number >= since {
+                    if number >= since && known.passed_over.is_some() {
                         known.passed_over = None;
+                        known.turned_away = false;
                     }
                 }
                 Happened::Limited => known.rate_limits += 1,
@@ -87,11 +92,14 @@ impl Model {
                 }
                 Happened::PassedOver(until, picks) => {
                     known.passed_over = known.passed_over.max(Some(until));
+                    known.turned_away = false;
                     since = picks;
                 }
+                Happened::TurnedAway => known.turned_away = true,
                 Happened::PutBack => {
                     known.out = None;
                     known.passed_over = None;
+                    known.turned_away = false;
                     known.returning = false;
                     known.put_back += 1;
                 }
@@ -116,7 +124,7 @@ impl Model {
         let ready: Vec<usize> = (0..count).filter(|index| known[*index].out.is_none()).collect();
         let good: Vec<usize> = ready.iter().copied().filter(|index| known[*index].passed_over.is_none()).collect();
         if good.is_empty() {
-            return ready.into_iter().min_by_key(|index| known[*index].passed_over);
+            return ready.into_iter().min_by_key(|index| (known[*index].turned_away, known[*index].passed_over));
         }
         let last = self.requests.last().map(|request| request.ticket.index);
         match self.terms.strategy {
@@ -154,6 +162,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => any::<usize>().prop_map(Step::Succeed),
         3 => (any::<usize>(), outcome, hint).prop_map(|(of, outcome, hint)| Step::Fail(of, outcome, hint)),
         1 => (any::<usize>(), 0u64..30).prop_map(|(of, time)| Step::PassOver(of, time)),
+        2 => (any::<usize>(), 1u64..30).prop_map(|(of, time)| Step::TurnAway(of, time)),
         3 => any::<usize>().prop_map(Step::Finish),
         1 => any::<usize>().prop_map(Step::Park),
         2 => any::<usize>().prop_map(Step::PutBack),
@@ -258,6 +267,21 @@ proptest! {
                         model.happened(ticket.index, passed_over);
                     }
                 },
+                Step::TurnAway(of, time) => if let Some(of) = some(of, &model) {
+                    let ticket = model.requests[of].ticket;
+                    let standing = rotation.turn_away(ticket, Some(seconds(time)), now);
+                    model.requests[of].answered = true;
+                    if model.known(ticket.index).put_back as u32 == ticket.put_back {
+                        let passed_over = Happened::PassedOver(now + seconds(time), model.requests.len());
+                        model.happened(ticket.index, passed_over);
+                    }
+                    if model.known(ticket.index).passed_over.is_some() {
+                        model.happened(ticket.index, Happened::TurnedAway);
+                    }
+                    let mut others = (0..count).filter(|other| *other != ticket.index).map(|other| model.known(other));
+                    let another = others.any(|known| known.out.is_none() && !known.turned_away);
+                    prop_assert_eq!(standing == Standing::Another, another);
+                },
                 Step::Finish(of) => if let Some(of) = some(of, &model).filter(|of| !model.requests[*of].finished) {
                     rotation.finish(model.requests[of].ticket);
                     model.requests[of].finished = true;
@@ -287,6 +311,7 @@ proptest! {
                     last_used: slot.last_used,
                     out: slot.out,
                     passed_over: slot.passed_over.map(|(until, _)| until),
+                    turned_away: slot.turned_away,
                     returning: slot.returning,
                     put_back: slot.put_back as usize,
                 };
