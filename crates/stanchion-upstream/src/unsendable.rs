@@ -59,6 +59,13 @@ impl From<BadTarget> for Unsendable {
 
 impl From<Unsendable> for Failure {
     fn from(problem: Unsendable) -> Self {
-        Self::new(FailureKind::Misconfigured).with_phase(Phase::Connect).with_source(problem)
+        let failure = match problem {
+            // Of all that can be wrong, this comes from the client.
+            Unsendable::Target(BadTarget::ModelName) => {
+                Self::new(FailureKind::InvalidRequest).with_message(problem.to_string())
+            }
+            _ => Self::new(FailureKind::Misconfigured),
+        };
+        failure.with_phase(Phase::Connect).with_source(problem)
     }
 }

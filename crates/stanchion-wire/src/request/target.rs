@@ -27,6 +27,8 @@ pub enum BadTarget {
     Invalid,
     /// The path wants a model, and neither candidate nor client names one.
     NoModel,
+    /// The path wants a model, and its name would lead to another path.
+    ModelName,
     /// The dialect has no path here.
     Dialect(Dialect),
 }
@@ -38,6 +40,7 @@ impl fmt::Display for BadTarget {
             Self::UserInfo => f.write_str("the base URL holds a user name or password: set a credential instead"),
             Self::Invalid => f.write_str("the base URL is not a valid URL"),
             Self::NoModel => f.write_str("the path wants a model, and neither candidate nor client names one"),
+            Self::ModelName => f.write_str("the model's name leads out of the path of models"),
             Self::Dialect(dialect) => write!(f, "no path is known for the dialect {dialect}"),
         }
     }
@@ -83,8 +86,12 @@ pub fn target(call: &Call, client: &Uri, candidate: &Candidate) -> Result<Uri, B
                 uri.push('/');
                 uri.extend(utf8_percent_encode(candidate.api_version().unwrap_or("v1beta"), SEGMENT));
             }
+            let model = model.strip_prefix("models/").unwrap_or(model);
+            if leads_elsewhere(model) {
+                return Err(BadTarget::ModelName);
+            }
             uri.push_str("/models/");
-            uri.extend(utf8_percent_encode(model.strip_prefix("models/").unwrap_or(model), SEGMENT));
+            uri.extend(utf8_percent_encode(model, SEGMENT));
             uri.push_str(if call.stream { ":streamGenerateContent" } else { ":generateContent" });
         }
         Dialect::Ollama if client.path().ends_with("/api/generate") => uri.push_str("/api/generate"),
@@ -96,6 +103,11 @@ pub fn target(call: &Call, client: &Uri, candidate: &Candidate) -> Result<Uri, B
         version.map_or(String::new(), |version| format!("{API_VERSION}={}", utf8_percent_encode(version, SEGMENT)));
     push_query(&mut uri, &version, own_query, client.query().unwrap_or_default());
     Uri::from_maybe_shared(Bytes::from(uri)).map_err(|_| BadTarget::Invalid)
+}
+
+/// Whether a server that decodes slashes too early would take a name for a way up.
+fn leads_elsewhere(model: &str) -> bool {
+    model.split(['/', '\\']).any(|part| matches!(part, "." | ".."))
 }
 
 /// The path of a base URL, which must be absolute and without user information.
@@ -272,6 +284,18 @@ mod tests {
         assert_eq!(to(&plain), "http://h/v1beta/models/asked%2Fx%20y:generateContent");
         let nameless = Call::new(Dialect::GeminiGenerateContent, false);
         assert_eq!(target(&nameless, &Uri::from_static("/"), &plain), Err(BadTarget::NoModel));
+        for (name, leads_elsewhere) in [
+            ("..", true),
+            ("../../files", true),
+            ("a/../b", true),
+            ("a\\..\\b", true),
+            ("models/.", true),
+            ("a..b/c.", false),
+        ] {
+            let named = plain.clone().with_model(name);
+            let made = target(&nameless, &Uri::from_static("/"), &named);
+            assert_eq!(made == Err(BadTarget::ModelName), leads_elsewhere, "{name}: {made:?}");
+        }
     }
 
     #[test]
