@@ -23,6 +23,8 @@ pub(crate) enum CollectError {
     Broken,
     /// Nothing more came for too long.
     Stalled,
+    /// The whole of it did not come in time.
+    Slow,
 }
 
 impl Collected {

@@ -15,7 +15,7 @@ use stanchion_core::{
     CacheRetention, Call, CommitPolicy, Context, Dialect, DispositionRules, Failure, Framing, Selected, StreamRecord,
 };
 use stanchion_wire::{render, request as wire_request, synthesize};
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep_until};
 use tower_service::Service;
 
 use crate::{
@@ -45,6 +45,7 @@ pin_project! {
 struct Settings {
     max_request_bytes: usize,
     upload_idle: Duration,
+    upload_timeout: Duration,
     array: bool,
     rules: DispositionRules,
     dialect: Dialect,
@@ -71,6 +72,8 @@ pin_project! {
             #[pin]
             idle: Option<Sleep>,
             pieces_end: usize,
+            // When the whole body has to be there; told once the client keeps us waiting.
+            deadline: Option<Instant>,
             head: Option<request::Parts>,
             route: Option<wire_request::Route>,
             service: Option<S>,
@@ -115,6 +118,7 @@ where
         let settings = Settings {
             max_request_bytes: layer.max_request_bytes,
             upload_idle: layer.upload_idle,
+            upload_timeout: layer.upload_timeout,
             array: dialect == Dialect::GeminiGenerateContent && !events,
             rules: layer.rules,
             dialect,
@@ -144,6 +148,7 @@ where
                 collected: Collected::default(),
                 idle: None,
                 pieces_end: 0,
+                deadline: None,
                 head: Some(head),
                 route: Some(route),
                 service: Some(service),
@@ -173,16 +178,28 @@ where
                     let response = response.take().expect("polled after it was ready");
                     return Poll::Ready(Ok(response.map(EdgeBody::whole)));
                 }
-                StateProjection::Collecting { body, collected, mut idle, pieces_end, head, route, service } => {
+                StateProjection::Collecting {
+                    body,
+                    collected,
+                    mut idle,
+                    pieces_end,
+                    deadline,
+                    head,
+                    route,
+                    service,
+                } => {
                     let outcome = match collected.poll(body, settings.max_request_bytes, cx) {
                         Poll::Ready(outcome) => outcome,
                         Poll::Pending => {
                             if idle.is_none() || *pieces_end != collected.len() {
                                 *pieces_end = collected.len();
-                                idle.set(Some(sleep(settings.upload_idle)));
+                                let now = Instant::now();
+                                let deadline = *deadline.get_or_insert_with(|| now + settings.upload_timeout);
+                                idle.set(Some(sleep_until(deadline.min(now + settings.upload_idle))));
                             }
-                            ready!(idle.as_pin_mut().expect("just armed").poll(cx));
-                            Err(CollectError::Stalled)
+                            ready!(idle.as_mut().as_pin_mut().expect("just armed").poll(cx));
+                            let is_late = deadline.is_some_and(|deadline| deadline <= Instant::now());
+                            Err(if is_late { CollectError::Slow } else { CollectError::Stalled })
                         }
                     };
                     match outcome {
@@ -379,8 +396,11 @@ impl Settings {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
                 response
             }
-            CollectError::Stalled => {
-                let text = format!("the request body paused for more than {:?}", self.upload_idle);
+            CollectError::Stalled | CollectError::Slow => {
+                let text = match error {
+                    CollectError::Slow => format!("the request body took more than {:?}", self.upload_timeout),
+                    _ => format!("the request body paused for more than {:?}", self.upload_idle),
+                };
                 let mut response =
                     render::local_error(self.dialect, StatusCode::REQUEST_TIMEOUT, "request_timeout", &text);
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));

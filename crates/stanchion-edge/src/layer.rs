@@ -10,6 +10,7 @@ use crate::Edge;
 pub struct EdgeLayer {
     pub(crate) max_request_bytes: usize,
     pub(crate) upload_idle: Duration,
+    pub(crate) upload_timeout: Duration,
     pub(crate) identity_headers: bool,
     pub(crate) observer: Option<Arc<dyn Observer>>,
     pub(crate) rules: DispositionRules,
@@ -46,6 +47,7 @@ impl EdgeLayer {
         Self {
             max_request_bytes: 32 * 1024 * 1024,
             upload_idle: Duration::from_secs(30),
+            upload_timeout: Duration::from_secs(300),
             identity_headers: true,
             observer: None,
             rules: DispositionRules::default(),
@@ -64,6 +66,14 @@ impl EdgeLayer {
     #[must_use]
     pub fn upload_idle(mut self, limit: Duration) -> Self {
         self.upload_idle = limit;
+        self
+    }
+
+    /// How long the whole of a request body may take to come. Default 5 min; then the answer is a 408. Whoever sends a byte
+    /// now and then holds no place for longer than this.
+    #[must_use]
+    pub fn upload_timeout(mut self, limit: Duration) -> Self {
+        self.upload_timeout = limit;
         self
     }
 

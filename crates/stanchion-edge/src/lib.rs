@@ -52,6 +52,7 @@
 //! |---|---|---|
 //! | [`EdgeLayer::max_request_bytes`] | 32 MiB | the largest request body; a larger one is a 413 |
 //! | [`EdgeLayer::upload_idle`] | 30 s | the longest pause within a request body; a longer one is a 408 |
+//! | [`EdgeLayer::upload_timeout`] | 5 min | the longest that a whole request body may take; a slower one is a 408 |
 //! | [`EdgeLayer::identity_headers`] | on | whether the headers above are believed |
 //! | [`EdgeLayer::observer`] | none | who sees the events of every request |
 //! | [`EdgeLayer::rules`] | the table's | by which rules a failure becomes a status |

@@ -177,6 +177,23 @@ async fn an_upload_that_pauses_is_not_waited_for_without_end() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_upload_that_drips_is_not_waited_for_without_end() {
+    let s = std::time::Duration::from_secs;
+    for (pieces, status, after) in [(10, 200, 200), (20, 408, 300)] {
+        let text = format!("{:<width$}", r#"{"model":"m"}"#, width = pieces * 20);
+        let dripping = text
+            .as_bytes()
+            .chunks(20)
+            .flat_map(|piece| [Step::Delay(s(20)), Step::Data(Bytes::copy_from_slice(piece))]);
+        let request = Request::post("/v1/messages").body(ScriptedBody::new(dripping)).unwrap();
+        let answer = |_: Request<Full<Bytes>>| async { Ok::<_, Failure>(Response::new(ScriptedBody::frames(["x"]))) };
+        let start = tokio::time::Instant::now();
+        let response = EdgeLayer::new().layer(service_fn(answer)).oneshot(request).await.unwrap();
+        assert_eq!((response.status().as_u16(), start.elapsed()), (status, s(after)), "{pieces}");
+    }
+}
+
 #[tokio::test]
 async fn a_whole_reply_of_gemini_is_an_array_unless_events_were_asked_for() {
     let document = r#"{"candidates":[{"content":{"parts":[{"text":"Hi"}]},"finishReason":"STOP"}]}"#;

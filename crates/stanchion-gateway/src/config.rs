@@ -34,6 +34,7 @@ mod shape;
 mod shared;
 mod sources;
 mod telemetry;
+mod tls;
 mod value;
 
 use std::{
@@ -55,11 +56,15 @@ use stanchion::{
     fallback::OnOverflow,
     retry::{RetryBudget, RetryPolicy},
     stream::{CommitLayer, Malformed},
+    upstream::ClientTls,
     usage::Catalogue,
     wire::frame::FrameDecoder,
 };
 
-use crate::admin::AdminSettings;
+use crate::{
+    admin::AdminSettings,
+    server::{ListenerLimits, ServerTls},
+};
 
 pub use self::{
     overrides::{Overrides, PREFIX},
@@ -91,6 +96,8 @@ pub struct Config {
     pub scheduler: AdmissionScheduler,
     /// The keys of providers that have several.
     pub credentials: CredentialPools,
+    /// How providers are spoken to that have a `tls` table, by their names.
+    pub provider_tls: BTreeMap<String, ClientTls>,
     /// What models cost.
     pub catalogue: Arc<Catalogue>,
     /// How prompt caches are watched.
@@ -104,7 +111,7 @@ pub struct Config {
 }
 
 /// Where and how clients connect.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerSettings {
     /// Where.
     pub listen: SocketAddr,
@@ -112,11 +119,33 @@ pub struct ServerSettings {
     pub drain: Duration,
     /// How often the files are looked at for changes; `None` if never.
     pub watch: Option<Duration>,
+    /// What is borne of clients.
+    pub limits: ListenerLimits,
+    /// How TLS is spoken, if it is.
+    pub tls: Option<ServerTls>,
+}
+
+impl ServerSettings {
+    /// What URLs of the listener begin with.
+    pub fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
+
+    /// Whether only clients with a certificate come in.
+    pub fn knows_clients(&self) -> bool {
+        self.tls.as_ref().is_some_and(ServerTls::asks_for_certificate)
+    }
 }
 
 impl Default for ServerSettings {
     fn default() -> Self {
-        Self { listen: LISTEN, drain: Duration::from_secs(30), watch: Some(Duration::from_secs(2)) }
+        Self {
+            listen: LISTEN,
+            drain: Duration::from_secs(30),
+            watch: Some(Duration::from_secs(2)),
+            limits: ListenerLimits::default(),
+            tls: None,
+        }
     }
 }
 

@@ -6,6 +6,7 @@ mod names;
 mod parts;
 mod records;
 mod router;
+mod transports;
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use stanchion::{
     retry::Retry,
     stream::{Commit, CommitBody, Observe, ObserveBody},
     telemetry::{Sink, Telemetry, TelemetryBody, TelemetryFuture, TelemetryLayer},
-    upstream::{Transport, TransportBody, Upstream, UpstreamBody},
+    upstream::{TransportBody, Upstream, UpstreamBody},
     usage::{UsageBody, UsageService},
 };
 
@@ -31,6 +32,7 @@ pub use self::{
     parts::Parts,
     records::Records,
     router::{ModelRouter, RouterFuture},
+    transports::Transports,
 };
 use crate::{
     config::{Config, Model, ServerSettings},
@@ -41,7 +43,7 @@ use crate::{
 pub type ModelService = CacheBreak<UsageService<Recovery<Fallback<Retry<Credentials<Guarded>>>>>>;
 
 /// What each attempt goes through.
-type Guarded = CircuitPreflight<Admission<Circuit<Commit<Attempt<Observe<Upstream<Transport>>>>>>>;
+type Guarded = CircuitPreflight<Admission<Circuit<Commit<Attempt<Observe<Upstream<Transports>>>>>>>;
 
 /// The body of a model's reply, as it comes out of its service.
 pub type ReplyBody = CacheBreakBody<UsageBody<RecoveryBody<CredentialsBody<GuardedBody>>>>;
@@ -84,6 +86,11 @@ impl Gateway {
     /// The gateway to these providers, which serve whatever model they know.
     pub fn open_ended(providers: Vec<Candidate>, observer: Option<Arc<dyn Observer>>) -> Self {
         Parts::new().observer(observer).open_ended(providers)
+    }
+
+    /// Whether it knows nobody of those who come in, by a key or by a certificate.
+    pub fn lets_anybody_in(&self) -> bool {
+        self.keys.is_empty() && !self.server.knows_clients()
     }
 
     /// The same gateway, telling these sinks too what becomes of each request.

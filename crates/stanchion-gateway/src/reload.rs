@@ -113,7 +113,11 @@ impl Reloader {
 
     fn take(&mut self, config: Config) -> Result<Reloaded, ConfigError> {
         self.seen = stamps(&config.files);
-        if is_open_to_strangers(self.fixed.listen, config.clients.is_empty(), self.fixed.open) {
+        if is_open_to_strangers(
+            self.fixed.listen,
+            config.clients.is_empty() && !config.server.knows_clients(),
+            self.fixed.open,
+        ) {
             let reason = format!(
                 "without any client, whoever reaches {} can spend your providers' money: keep one, or restart with --open",
                 self.fixed.listen

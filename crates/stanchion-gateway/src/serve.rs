@@ -72,7 +72,7 @@ pub async fn run(serve: &Serve) -> ExitCode {
         Err(error) => return fail(&error.to_string()),
     };
     match server.address() {
-        Ok(address) => tracing::info!("listening on http://{address}"),
+        Ok(address) => tracing::info!("listening on {}://{address}", current.get().gateway.server.scheme()),
         Err(error) => return fail(&format!("the address cannot be told: {error}")),
     }
     if let Some(admin) = &admin {

@@ -1,10 +1,13 @@
 //! Serving: connections in, routes, and an end that lets streams finish.
 
+mod activity;
 mod connection;
 mod held;
 mod lifecycle;
+mod limits;
 mod listener;
 mod routes;
+mod tls;
 
 use std::{future::Future, io, net::SocketAddr, time::Duration};
 
@@ -13,7 +16,9 @@ use self::routes::Routes;
 pub use self::{
     connection::{Answer, Peer},
     lifecycle::{Ended, Lifecycle, Phase},
+    limits::ListenerLimits,
     listener::{Listener, ServeError},
+    tls::{InvalidTls, ServerTls},
 };
 use crate::current::Current;
 
@@ -33,7 +38,7 @@ impl Server {
     pub async fn bind(address: SocketAddr, current: impl Into<Current>, open: bool) -> Result<Self, ServeError> {
         let current = current.into();
         let served = current.get();
-        if is_open_to_strangers(address, served.gateway.keys.is_empty(), open) {
+        if is_open_to_strangers(address, served.gateway.lets_anybody_in(), open) {
             return Err(ServeError::OpenToStrangers(address));
         }
         let lifecycle = Lifecycle::new(served.gateway.end.clone());
@@ -78,8 +83,8 @@ impl Server {
 }
 
 /// Whether whoever reaches an address could spend the providers' money.
-pub(crate) fn is_open_to_strangers(address: SocketAddr, no_keys: bool, open: bool) -> bool {
-    !address.ip().is_loopback() && no_keys && !open
+pub(crate) fn is_open_to_strangers(address: SocketAddr, anybody: bool, open: bool) -> bool {
+    !address.ip().is_loopback() && anybody && !open
 }
 
 /// Writes the state of keys to their files, where any are wished, now and then.

@@ -95,5 +95,5 @@ pub use decode::DecodeError;
 pub use future::UpstreamFuture;
 pub use service::Upstream;
 #[cfg(feature = "transport")]
-pub use transport::{Transport, TransportBody, TransportBuilder, TransportFuture};
+pub use transport::{ClientTls, InvalidTls, Transport, TransportBody, TransportBuilder, TransportFuture};
 pub use unsendable::Unsendable;

@@ -5,6 +5,7 @@ mod connect;
 mod failure;
 mod future;
 mod stream;
+mod tls;
 
 use std::{
     fmt,
@@ -21,12 +22,15 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::{TokioExecutor, TokioTimer},
 };
-use rustls::{ClientConfig, RootCertStore, crypto::ring};
 use stanchion_core::Failure;
 use tower_service::Service;
 
 use self::connect::Connect;
-pub use self::{body::TransportBody, future::TransportFuture};
+pub use self::{
+    body::TransportBody,
+    future::TransportFuture,
+    tls::{ClientTls, InvalidTls},
+};
 
 /// Pooled HTTP/1.1 and HTTP/2 over TCP, and over TLS for `https`.
 ///
@@ -37,7 +41,7 @@ pub use self::{body::TransportBody, future::TransportFuture};
 ///
 /// Over TLS, HTTP/2 is used where the server agrees to it (ALPN), else HTTP/1.1; without TLS HTTP/1.1, unless [prior
 /// knowledge](TransportBuilder::http2_prior_knowledge) says otherwise. The roots of trust are the platform's;
-/// `SSL_CERT_FILE` and `SSL_CERT_DIR` replace them. Without any, plain `http` still works.
+/// `SSL_CERT_FILE` and `SSL_CERT_DIR` replace them, and [`ClientTls`] adds to them. Without any, plain `http` still works.
 ///
 /// # A stale keep-alive
 ///
@@ -105,6 +109,7 @@ impl fmt::Debug for Transport {
 /// | [`pool_idle_timeout`](Self::pool_idle_timeout) | 90 s |
 /// | [`pool_max_idle_per_host`](Self::pool_max_idle_per_host) | 256 |
 /// | [`http2_prior_knowledge`](Self::http2_prior_knowledge) | no |
+/// | [`tls`](Self::tls) | the platform's roots, no certificate of our own |
 ///
 /// Fixed: `TCP_NODELAY`; TCP keep-alive after 15 s, every 15 s, 3 times; on Linux `TCP_USER_TIMEOUT` 30 s, so that a
 /// request written into a connection that a NAT has forgotten fails in 30 s and not in 15 min; an HTTP/2 ping every 20
@@ -117,6 +122,7 @@ pub struct TransportBuilder {
     pool_idle_timeout: Duration,
     pool_max_idle_per_host: usize,
     http2_prior_knowledge: bool,
+    tls: ClientTls,
 }
 
 impl Default for TransportBuilder {
@@ -126,6 +132,7 @@ impl Default for TransportBuilder {
             pool_idle_timeout: Duration::from_secs(90),
             pool_max_idle_per_host: 256,
             http2_prior_knowledge: false,
+            tls: ClientTls::new(),
         }
     }
 }
@@ -160,6 +167,12 @@ impl TransportBuilder {
         self
     }
 
+    /// Whom to trust besides the platform's roots, and the certificate to present. Default: nobody, and none.
+    pub fn tls(mut self, tls: ClientTls) -> Self {
+        self.tls = tls;
+        self
+    }
+
     /// The transport. Reads the platform's roots of trust, which takes some milliseconds.
     pub fn build(self) -> Transport {
         let connector = Connect::new(self.https(), self.connect_timeout);
@@ -180,16 +193,7 @@ impl TransportBuilder {
         #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
         tcp.set_tcp_user_timeout(Some(Duration::from_secs(30)));
 
-        let builder = HttpsConnectorBuilder::new();
-        let builder = builder.with_provider_and_native_roots(ring::default_provider()).unwrap_or_else(|error| {
-            tracing::warn!(target: "stanchion", %error, "no roots of trust, so no https: set SSL_CERT_FILE");
-            let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-                .with_safe_default_protocol_versions()
-                .expect("the provider supports the default versions")
-                .with_root_certificates(RootCertStore::empty())
-                .with_no_client_auth();
-            HttpsConnectorBuilder::new().with_tls_config(config)
-        });
+        let builder = HttpsConnectorBuilder::new().with_tls_config(self.tls.client_config());
         let builder = builder.https_or_http();
         if self.http2_prior_knowledge {
             builder.enable_http2().wrap_connector(tcp)

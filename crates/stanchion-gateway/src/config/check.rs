@@ -224,8 +224,14 @@ impl Checker<'_> {
                     .admission_policy([&provider.admission, &file.defaults.admission, &file.defaults.admission], None);
             }
         }
+        let provider_tls = file
+            .providers
+            .iter()
+            .filter_map(|(name, provider)| Some((name.clone(), self.provider_tls(provider.get_ref())?)));
+        let provider_tls = provider_tls.collect();
         let mut config = Config {
             server,
+            provider_tls,
             admin: file.admin.as_ref().map(|admin| self.admin(admin)),
             hash: String::new(),
             files: Vec::new(),
@@ -461,9 +467,7 @@ impl Checker<'_> {
         let path = path?;
         match self.sources.read(path.get_ref()) {
             Ok(text) if !text.trim().is_empty() => {
-                if is_open_to_others(&self.sources.path(path.get_ref())) {
-                    self.warn(path.span(), "every user of this machine can read the file: chmod 600 it");
-                }
+                self.warn_if_open(path);
                 Some(Secret::new(text.trim()))
             }
             Ok(_) => {
@@ -485,6 +489,13 @@ impl Checker<'_> {
                 "a key does not stand in this file: name a variable or a file that has it (for a client, `stanchion hash-key` makes a \
                  key_sha256), or set inline_keys = true under [server]",
             );
+        }
+    }
+
+    /// Tells of a file with a secret that everybody can read.
+    pub(super) fn warn_if_open(&mut self, path: &Spanned<String>) {
+        if is_open_to_others(&self.sources.path(path.get_ref())) {
+            self.warn(path.span(), "every user of this machine can read the file: chmod 600 it");
         }
     }
 

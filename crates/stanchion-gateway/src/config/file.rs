@@ -7,6 +7,7 @@ mod admission;
 mod model;
 mod provider;
 mod resilience;
+mod server;
 mod telemetry;
 
 use std::collections::BTreeMap;
@@ -23,6 +24,7 @@ pub(super) use self::{
         CapStage, Circuit, Combine, Commit, Fallback, FallbackMode, Malformed, OverCap, Overflow, Recovery, Retry,
         RetryBudget, Scope, Stream, TimeoutPreset, Timeouts,
     },
+    server::{ListenerLimits, Server, ServerTls},
     telemetry::{Otlp, Records, Telemetry},
 };
 use super::value::{Bytes, Span, Spanned, Words, in_order};
@@ -65,32 +67,6 @@ pub(super) struct File {
     /// What is kept of requests beyond the process.
     #[serde(default)]
     pub(super) telemetry: Telemetry,
-}
-
-/// Where and how clients connect.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(transform = in_order::<Self>)]
-pub(super) struct Server {
-    /// beyond loopback only with client keys, or with `--open`
-    #[schemars(extend("default" = "127.0.0.1:8080", "x-range" = "IP:PORT"))]
-    pub(super) listen: Option<Spanned<String>>,
-    /// the largest request body
-    #[schemars(extend("default" = "32MiB", "x-range" = "above 0"))]
-    pub(super) max_request_bytes: Option<Spanned<Bytes>>,
-    /// how long replies may go on once the process is told to end; then they are ended in band, as failures in their dialect
-    #[schemars(extend("default" = "30s", "x-range" = "up to 1 h"))]
-    pub(super) drain: Option<Spanned<Span>>,
-    /// how often the file, and the files that it names, are looked at; what has changed is served without a restart, if it is in order.
-    /// `SIGHUP` does the same at once
-    #[schemars(extend("default" = "2s", "x-range" = "100 ms to 1 h, or `\"0s\"` for never"))]
-    pub(super) watch: Option<Spanned<Span>>,
-    /// whether keys may stand in the file itself, as `key`, `api_key` and `api_keys`: whoever reads or copies it has them
-    #[schemars(extend("default" = false))]
-    pub(super) inline_keys: Option<bool>,
-    /// whether the `x-stanchion-*` headers of requests count. Turn it off where clients must not choose their class, commit policy or events
-    #[schemars(extend("default" = true))]
-    pub(super) identity_headers: Option<bool>,
 }
 
 /// A listener of its own for the status page, metrics, events and an operator's actions; see [operating](operating.md). Off unless the

@@ -18,17 +18,21 @@ use stanchion::{
     retry::{RetryBudget, RetryLayer},
     stream::{CommitLayer, ObserveLayer},
     telemetry::{Sink, Spans, TelemetryLayer},
-    upstream::{Transport, Upstream},
+    upstream::{ClientTls, Transport, Upstream},
     usage::{Catalogue, Money, UsageLayer},
 };
 
-use super::{End, Ending, Gateway, ModelNames, ModelRouter, ModelService, Records, Route, router::Served};
+use super::{End, Ending, Gateway, ModelNames, ModelRouter, ModelService, Records, Route, Transports, router::Served};
 use crate::{
     admin::Drains,
     config::{self, Complaint, Config, Model, ServerSettings, TelemetrySettings},
     environment,
     keys::{ClientKeys, Limiters},
+    server::ListenerLimits,
 };
+
+/// Pools of connections, by their connect limits and their TLS.
+type Pools = HashMap<(Duration, ClientTls), Transport>;
 
 /// What gateways are made of, and what outlives them: each that is made takes over from the one before whatever both configurations
 /// have in common.
@@ -44,7 +48,7 @@ use crate::{
 /// | what a client has used up of its limits | it has limits, by its name | it is forgotten |
 /// | who was taken out of service | always, by the candidate's name | |
 /// | who writes call records | always: another file is gone on with from the next record on | |
-/// | connections to providers | some model has their `timeouts.connect` | requests on them end, and none is kept |
+/// | connections to providers | some model has their `timeouts.connect`, and the provider the same `tls` table | requests on them end, and none is kept |
 #[derive(Default)]
 pub struct Parts {
     observer: Option<Arc<dyn Observer>>,
@@ -53,8 +57,10 @@ pub struct Parts {
     end: End,
     drains: Drains,
     limiters: Limiters,
-    /// One pool of connections for each connect limit in use.
-    transports: HashMap<Duration, Transport>,
+    /// One pool of connections for each connect limit in use, and each way to speak TLS.
+    transports: Pools,
+    /// How providers are spoken to that have a way of their own.
+    tls: BTreeMap<String, ClientTls>,
     circuits: CircuitRegistry,
     scheduler: AdmissionScheduler,
     /// What the limits of models that adapt were set to.
@@ -125,10 +131,10 @@ impl Parts {
         let providers = config.passthrough.iter().map(&mut served).collect();
         // Pools of connections that nobody uses any more end with their last request.
         self.transports = transports;
-        let edge = heartbeats(self.edge(config.max_request_bytes), config, &names);
+        let edge = heartbeats(self.edge(config.max_request_bytes, &config.server.limits), config, &names);
         let router = ModelRouter::named(names.clone(), models, providers);
         let keys = ClientKeys::new(&config.clients, config.identity_headers, &mut self.limiters);
-        self.assemble(edge, names, router, keys, config.server, &config.telemetry)
+        self.assemble(edge, names, router, keys, config.server.clone(), &config.telemetry)
     }
 
     /// The gateway to these providers, which serve whatever model they know.
@@ -141,7 +147,7 @@ impl Parts {
             (name, family, self.service(&Model::of(Candidates::new([provider]))))
         });
         let router = ModelRouter::open_ended(services, environment::provider_for);
-        let edge = self.edge(config::MAX_REQUEST_BYTES);
+        let edge = self.edge(config::MAX_REQUEST_BYTES, &ListenerLimits::default());
         let settings = (ServerSettings::default(), TelemetrySettings::default());
         self.assemble(edge, names, router, ClientKeys::default(), settings.0, &settings.1)
     }
@@ -185,6 +191,7 @@ impl Parts {
     /// Takes over what a configuration sets for all models together.
     pub(super) fn take(&mut self, config: &Config) {
         self.take_credentials(&config.credentials);
+        self.tls.clone_from(&config.provider_tls);
         self.take_budgets(config);
         self.take_circuits(config);
         let models = || config.models.values().chain(config.passthrough.values());
@@ -252,8 +259,11 @@ impl Parts {
         self.circuits.retain(kept);
     }
 
-    fn edge(&self, max_request_bytes: usize) -> EdgeLayer {
-        let layer = EdgeLayer::new().max_request_bytes(max_request_bytes);
+    fn edge(&self, max_request_bytes: usize, limits: &ListenerLimits) -> EdgeLayer {
+        let layer = EdgeLayer::new()
+            .max_request_bytes(max_request_bytes)
+            .upload_idle(limits.body_idle)
+            .upload_timeout(limits.body_timeout);
         match &self.observer {
             Some(observer) => layer.observer(observer.clone()),
             None => layer,
@@ -261,7 +271,7 @@ impl Parts {
     }
 
     /// A service for each dialect family that the model's candidates speak, with the candidates that speak it.
-    fn by_family(&self, model: &Model, transports: &mut HashMap<Duration, Transport>) -> Served {
+    fn by_family(&self, model: &Model, transports: &mut Pools) -> Served {
         let families: HashSet<Family> = model.candidates.iter().map(|candidate| candidate.family()).collect();
         let services = families
             .into_iter()
@@ -287,12 +297,17 @@ impl Parts {
         service
     }
 
-    fn service_over(&self, model: &Model, transports: &mut HashMap<Duration, Transport>) -> ModelService {
-        let transport = transports.entry(model.connect).or_insert_with(|| {
-            let known = self.transports.get(&model.connect).cloned();
-            known.unwrap_or_else(|| Transport::builder().connect_timeout(model.connect).build())
-        });
-        self.onion(model).service(Upstream::new(transport.clone()))
+    fn service_over(&self, model: &Model, transports: &mut Pools) -> ModelService {
+        let mut transport = |tls: &ClientTls| {
+            let pool = (model.connect, tls.clone());
+            let known = self.transports.get(&pool).cloned();
+            let made = || Transport::builder().connect_timeout(model.connect).tls(tls.clone()).build();
+            transports.entry(pool).or_insert_with(|| known.unwrap_or_else(made)).clone()
+        };
+        let common = transport(&ClientTls::new());
+        let named = |candidate: &Arc<Candidate>| self.tls.get_key_value(candidate.provider());
+        let own = model.candidates.iter().filter_map(named).map(|(name, tls)| (name.clone(), transport(tls))).collect();
+        self.onion(model).service(Upstream::new(Transports::new(common, own)))
     }
 
     fn onion(&self, model: &Model) -> InnerOnion {

@@ -1,4 +1,6 @@
-use std::{convert::Infallible, error::Error, future::Future, io, net::SocketAddr, time::Duration};
+use std::{
+    convert::Infallible, error::Error, future::Future, future::poll_fn, io, net::SocketAddr, pin::pin, time::Duration,
+};
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -6,22 +8,36 @@ use http_body::Body;
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::{conn::auto, graceful::Watcher},
+    server::conn::auto,
 };
-use tokio::net::TcpStream;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+};
 
-use super::{Lifecycle, Phase};
+use super::{
+    Lifecycle, ListenerLimits, Phase,
+    activity::{Activity, Clock, Counted, Overdue, Watched},
+};
+use crate::config::ServerSettings;
 
-/// How long a connection may take to send the head of a request.
-const HEAD_TIME: Duration = Duration::from_secs(30);
 /// How long a client may take nothing of what is sent to it.
 #[cfg(target_os = "linux")]
 const SILENT_CLIENT: Duration = Duration::from_secs(60);
+/// How many headers hyper takes without allocating for them.
+const USUAL_HEADERS: usize = 100;
+/// How many HTTP/2 requests a client may take back before they were looked at.
+const TAKEN_BACK: usize = 20;
+/// How many HTTP/2 requests may be reset for what a client did wrong. Either is the end of the connection.
+const WRONG: usize = 1024;
 
 /// Answers the requests of connections.
 pub trait Answer: Clone + Send + 'static {
     /// The body of its replies.
     type Body: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static;
+
+    /// How clients connect, from now on.
+    fn server(&self) -> ServerSettings;
 
     /// Answers one.
     fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Self::Body>> + Send + 'static;
@@ -35,32 +51,88 @@ pub struct Peer {
 }
 
 /// Serves a connection to its end.
-pub(super) async fn serve<A: Answer>(stream: TcpStream, peer: Peer, answer: A, lifecycle: Lifecycle, watcher: Watcher) {
+pub(super) async fn serve<A: Answer>(stream: TcpStream, peer: Peer, answer: A, lifecycle: Lifecycle) {
     // A token a frame: nothing may wait for an acknowledgement.
     if let Err(error) = stream.set_nodelay(true).and_then(|()| bound_silence(&stream)) {
         tracing::debug!(%error, "a socket option cannot be set");
     }
-    // The clock of the head starts with its first byte: a connection that never sends one is closed here.
-    tokio::select! {
-        ready = tokio::time::timeout(HEAD_TIME, stream.readable()) => {
-            if !matches!(ready, Ok(Ok(()))) {
-                return;
-            }
-        }
+    let ServerSettings { limits, tls, .. } = answer.server();
+    let Some(tls) = tls else {
+        return serve_requests(stream, peer, answer, lifecycle, limits).await;
+    };
+    let shaken = tokio::select! {
+        shaken = tokio::time::timeout(limits.header_timeout, tls.acceptor().accept(stream)) => shaken,
         () = lifecycle.reached(Phase::Draining) => return,
+    };
+    match shaken {
+        Ok(Ok(stream)) => serve_requests(stream, peer, answer, lifecycle, limits).await,
+        Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
+        Err(_) => tracing::debug!("a TLS handshake took too long"),
     }
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
-    builder.http2().timer(TokioTimer::new());
+}
+
+async fn serve_requests<A: Answer>(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: Peer,
+    answer: A,
+    lifecycle: Lifecycle,
+    limits: ListenerLimits,
+) {
+    let activity = Activity::new();
+    let requests = activity.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer);
-        let answer = answer.clone();
-        async move { Ok::<_, Infallible>(answer.answer(request).await) }
+        let (answer, running) = (answer.clone(), requests.begin());
+        async move {
+            let response = answer.answer(request).await;
+            Ok::<_, Infallible>(response.map(|body| Counted::new(body, running)))
+        }
     });
-    let connection = watcher.watch(builder.serve_connection(TokioIo::new(stream), service).into_owned());
-    if let Err(error) = connection.await {
+    let stream = TokioIo::new(Watched::new(stream, activity.clone()));
+    let builder = builder(&limits);
+    let mut connection = pin!(builder.serve_connection(stream, service));
+    let mut clock = Clock::new(activity.clone(), limits);
+    let mut draining = pin!(lifecycle.reached(Phase::Draining));
+    let mut going = false;
+    let ended = loop {
+        tokio::select! {
+            // The clock looks at what the connection has just done.
+            biased;
+            ended = connection.as_mut() => break ended,
+            overdue = poll_fn(|cx| clock.poll(cx)) => {
+                if going || overdue == Overdue::Head {
+                    tracing::debug!(?overdue, "a client took too long");
+                    return;
+                }
+            }
+            () = &mut draining, if !going => {}
+        }
+        going = true;
+        clock.go();
+        connection.as_mut().graceful_shutdown();
+    };
+    if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended early");
     }
+}
+
+fn builder(limits: &ListenerLimits) -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    // How long a head may take is for the clock to say.
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(limits.header_bytes);
+    if limits.headers != USUAL_HEADERS {
+        builder.http1().max_headers(limits.headers);
+    }
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(limits.http2_streams)
+        .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
+        .keep_alive_interval(limits.http2_ping)
+        .keep_alive_timeout(limits.http2_ping_timeout)
+        .max_pending_accept_reset_streams(TAKEN_BACK)
+        .max_local_error_reset_streams(WRONG);
+    builder
 }
 
 /// Ends a connection whose client is gone without a word, or takes nothing of what is sent: its stream would hold the provider for ever.

@@ -1,12 +1,14 @@
 use std::{fmt, io, net::SocketAddr, pin::pin, time::Duration};
 
-use hyper_util::server::graceful::GracefulShutdown;
 use tokio::{net::TcpListener, task::JoinSet};
 
 use super::{
     Lifecycle, Phase,
     connection::{self, Answer, Peer},
 };
+
+/// How long a listener that cannot take connections waits before it tries again.
+const MOMENT: Duration = Duration::from_millis(100);
 
 /// Why serving did not begin.
 #[derive(Debug)]
@@ -51,32 +53,31 @@ impl Listener {
     /// that are idle, and is done once the others have ended. Dropping it drops them all.
     pub async fn serve<A: Answer>(self, answer: A, lifecycle: Lifecycle) {
         let Self(listener) = self;
-        let graceful = GracefulShutdown::new();
         let mut connections = JoinSet::new();
         let mut draining = pin!(lifecycle.reached(Phase::Draining));
         loop {
+            let full = connections.len() >= answer.server().limits.connections;
             let accepted = tokio::select! {
                 biased;
                 () = &mut draining => break,
                 Some(_) = connections.join_next(), if !connections.is_empty() => continue,
-                accepted = listener.accept() => accepted,
+                // Whoever is one too many waits before the door; that the limit was raised is seen within a moment.
+                () = tokio::time::sleep(MOMENT), if full => continue,
+                accepted = listener.accept(), if !full => accepted,
             };
             match accepted {
                 Ok((stream, address)) => {
                     let peer = Peer { address };
-                    let serving =
-                        connection::serve(stream, peer, answer.clone(), lifecycle.clone(), graceful.watcher());
-                    connections.spawn(serving);
+                    connections.spawn(connection::serve(stream, peer, answer.clone(), lifecycle.clone()));
                 }
                 Err(error) => {
                     // Out of file descriptors, most likely: wait for some to be closed instead of spinning.
                     tracing::warn!(%error, "cannot accept a connection");
-                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    tokio::time::sleep(MOMENT).await;
                 }
             }
         }
         drop(listener);
-        graceful.shutdown().await;
         while connections.join_next().await.is_some() {}
     }
 }

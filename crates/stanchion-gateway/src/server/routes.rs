@@ -11,7 +11,7 @@ use stanchion::{
 use tower_service::Service;
 
 use super::{Lifecycle, connection::Answer, held::Held};
-use crate::{current::Current, gateway::ModelBody, keys::TooMuch};
+use crate::{config::ServerSettings, current::Current, gateway::ModelBody, keys::TooMuch};
 
 /// A body: of a model call, or of our own.
 type Body = Either<Held<ModelBody>, Full<Bytes>>;
@@ -28,6 +28,10 @@ pub(super) struct Routes {
 
 impl Answer for Routes {
     type Body = Body;
+
+    fn server(&self) -> ServerSettings {
+        self.current.get().gateway.server.clone()
+    }
 
     fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Body>> + Send + 'static {
         let own = self.answer_itself(&request);
@@ -60,6 +64,11 @@ async fn answer(current: &Current, mut request: Request<Incoming>) -> Response<B
     let path = request.uri().path();
     let dialect = || route(path).map_or(Dialect::OpenAiChat, |route| route.dialect);
     let refuse = |status, code: &str, text: &str| render::local_error(dialect(), status, code, text).map(own_body);
+    // HTTP/1 is held to it while it is read; HTTP/2 knows no such limit.
+    if request.headers().len() > gateway.server.limits.headers {
+        let text = format!("a request may have {} headers", gateway.server.limits.headers);
+        return refuse(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "too_many_headers", &text);
+    }
     let Some(identity) = gateway.keys.identify(request.headers(), request.uri()) else {
         let text = "a client key is needed, and the one presented is not known";
         return refuse(StatusCode::UNAUTHORIZED, "invalid_api_key", text);

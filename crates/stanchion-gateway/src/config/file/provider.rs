@@ -48,6 +48,8 @@ pub(in super::super) struct Provider {
     /// `max_output_tokens`. Leave it off where an empty 400 means that the prompt is too long (Cerebras). For `openai` only
     #[schemars(extend("default" = false))]
     pub(in super::super) repair_opaque_400: Option<Spanned<bool>>,
+    /// How TLS is spoken to it.
+    pub(in super::super) tls: Option<Spanned<ProviderTls>>,
     /// What requests to each of its models queue for.
     #[serde(default)]
     pub(in super::super) admission: CandidateAdmission,
@@ -69,4 +71,18 @@ pub(in super::super) struct ProviderCredentials {
     pub(in super::super) exhausted_for: Option<Spanned<Span>>,
     /// where what is known of the keys outlives a restart; the keys themselves are never written. A file of this provider's alone
     pub(in super::super) state_file: Option<Spanned<String>>,
+}
+
+/// How TLS is spoken to a provider that has a certificate of a CA of your own, or asks for one of yours. The files are PEM, and looked at like the
+/// configuration.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(transform = in_order::<Self>)]
+pub(in super::super) struct ProviderTls {
+    /// the file of certificates that are trusted besides the platform's
+    pub(in super::super) ca: Option<Spanned<String>>,
+    /// the file of the certificate that is presented, and of those that lead from it to a root
+    pub(in super::super) cert: Option<Spanned<String>>,
+    /// the file of its private key
+    pub(in super::super) key: Option<Spanned<String>>,
 }

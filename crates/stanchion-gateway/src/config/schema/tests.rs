@@ -111,8 +111,13 @@ fn every_default_that_is_written_is_what_counts_without_it() {
         let lines = part.properties().unwrap().keys().filter_map(|key| Some(format!("{key} = {}\n", value(&key)?)));
         lines.collect::<String>()
     };
-    let text =
-        format!("[server]\n{}[admission]\n{}[cache]\n{}", shared("Server"), shared("Admission"), shared("Cache"));
+    let text = format!(
+        "[server]\n{}[server.limits]\n{}[admission]\n{}[cache]\n{}",
+        shared("Server"),
+        shared("ListenerLimits"),
+        shared("Admission"),
+        shared("Cache")
+    );
     let (written, none) = (parse(&with(&text)), parse(&with("")));
     assert_eq!((written.server, written.max_request_bytes), (none.server, none.max_request_bytes));
     assert_eq!(written.identity_headers, none.identity_headers);
@@ -129,8 +134,8 @@ fn every_default_that_is_written_is_what_counts_without_it() {
 #[test]
 fn the_ranges_of_numbers_are_those_of_the_settings_themselves() {
     let mut tried = 0;
-    for (table, key, property) in
-        keys().filter(|(table, ..)| !["Model", "Owner", "Candidate", "Client", "Records"].contains(table))
+    for (table, key, property) in keys()
+        .filter(|(table, ..)| !["Model", "Owner", "Candidate", "Client", "Records", "ListenerLimits"].contains(table))
     {
         let bound = |keyword: &str| property.own.get(keyword).and_then(Value::as_f64);
         let (Some(most), Some(least)) = (bound("maximum"), bound("minimum").or(bound("exclusiveMinimum"))) else {

@@ -116,7 +116,7 @@ async fn connections_and_watched_sessions_are_kept_as_long_as_their_settings_are
     let mut parts = Parts::new();
     parts.gateway(&config(&format!("{}[models.n.timeouts]\nconnect = \"3s\"\n", whole())));
     let limits = |parts: &Parts| {
-        let mut limits: Vec<u64> = parts.transports.keys().map(Duration::as_secs).collect();
+        let mut limits: Vec<u64> = parts.transports.keys().map(|(limit, _)| limit.as_secs()).collect();
         limits.sort_unstable();
         limits
     };

@@ -1,0 +1,8 @@
+//! What a hostile client can do, over real sockets: nothing but what it may.
+
+mod destinations;
+mod identity;
+mod limits;
+mod peers;
+mod smuggling;
+mod tls;
