@@ -14,7 +14,8 @@
 //! | `epoch` | another one after the conversation was compacted; may be left out |
 //! | `model` | who answered, where the request's body does not say it, as Gemini's; may be left out |
 //! | `request` | the request's body |
-//! | `usage` | the reply's usage, in the provider's own words |
+//! | `reply` | the reply: the document, or the text of the stream as a string |
+//! | `usage` | in the place of the reply: its usage alone, in the provider's own words |
 
 use std::{
     cmp::Reverse,
@@ -32,7 +33,11 @@ use stanchion::{
     },
     core::{CacheBreakReason, Dialect, PromptCacheBreak, PromptCacheVolatile, Usage},
     usage::{Catalogue, Money, normalise},
-    wire::{dialect::read_document, request::peek},
+    wire::{
+        dialect::{StreamReader, read_document},
+        frame::{FrameDecoder, Framing},
+        request::peek,
+    },
 };
 use tokio::time::Instant;
 
@@ -50,7 +55,9 @@ struct Exchange<'a> {
     #[serde(borrow)]
     request: &'a RawValue,
     #[serde(borrow)]
-    usage: &'a RawValue,
+    reply: Option<&'a RawValue>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
 }
 
 /// What a line has shown.
@@ -83,6 +90,8 @@ fn examine(text: &str) -> Result<Report, String> {
     let policy = CacheBreakPolicy::builder().max_sessions(4096).build().expect("the setting is within its range");
     let mut monitor = Monitor::new(policy);
     let mut epochs: HashMap<String, Option<String>> = HashMap::new();
+    // The sessions whose replies have told what was read from the cache.
+    let mut told = HashSet::new();
     let mut report = Report::default();
     let beginning = Instant::now();
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
@@ -97,11 +106,19 @@ fn examine(text: &str) -> Result<Report, String> {
         let now = beginning.checked_add(at).ok_or_else(|| wrong("`at` is beyond all clocks"))?;
         let peeked = peek(dialect, body).map_err(|error| wrong(&error.to_string()))?;
         let model = exchange.model.or_else(|| peeked.model.map(Into::into)).unwrap_or_default();
-        let usage = usage(dialect, exchange.usage);
+        let usage = match (exchange.reply, exchange.usage) {
+            (Some(reply), None) => used(dialect, reply).map_err(|problem| wrong(&problem))?,
+            (None, Some(counts)) => usage(dialect, counts),
+            _ => return Err(wrong("either `reply` or `usage` is needed")),
+        };
+        let usage = with_zero(dialect, usage, told.contains(&exchange.session));
 
         report.replies += 1;
         report.counters.add(&usage);
         let session = exchange.session;
+        if usage.cache_read.is_some() {
+            told.insert(session.clone());
+        }
         report.sessions.insert(session.clone());
         let mut tell = |finding| report.findings.push((number, session.clone(), finding));
         if usage.cache_read.is_none() {
@@ -133,6 +150,28 @@ fn dialect(name: &str) -> Option<Dialect> {
     let cached =
         [Dialect::OpenAiChat, Dialect::OpenAiResponses, Dialect::AnthropicMessages, Dialect::GeminiGenerateContent];
     cached.into_iter().find(|dialect| dialect.as_str() == name)
+}
+
+/// The counts of a whole reply: a document, or a stream as one string.
+fn used(dialect: Dialect, reply: &RawValue) -> Result<Usage, String> {
+    let Ok(stream) = serde_json::from_str::<String>(reply.get()) else {
+        return Ok(normalise(read_document(dialect, reply.get().as_bytes()).usage.unwrap_or_default()));
+    };
+    let mut decoder = FrameDecoder::new(Framing::Sse, FrameDecoder::DEFAULT_MAX_EVENT);
+    let mut reader = StreamReader::new(dialect);
+    let mut usage = Usage::default();
+    // A last event without its blank line is one, too.
+    decoder.push((stream + "\n\n").into());
+    while let Some(frame) = decoder.next_frame().map_err(|error| error.to_string())? {
+        usage.merge(&reader.read(&frame).usage.unwrap_or_default());
+    }
+    Ok(normalise(usage))
+}
+
+/// Gemini leaves out a count that is zero: once it was told in a session, it is.
+fn with_zero(dialect: Dialect, usage: Usage, told: bool) -> Usage {
+    let is_zero = dialect == Dialect::GeminiGenerateContent && told && usage.input.is_some();
+    Usage { cache_read: usage.cache_read.or_else(|| is_zero.then_some(0)), ..usage }
 }
 
 /// The counts of a reply, the same whoever gave it.
@@ -347,5 +386,43 @@ mod tests {
     #[test]
     fn a_line_that_cannot_be_read_is_named() {
         assert!(examine("\n{}").unwrap_err().starts_with("line 2: missing field"));
+        let line = SAMPLE.lines().last().unwrap();
+        for other in [line.replace("\"usage\":", "\"reply\":{},\"usage\":"), line.replace("\"usage\":", "\"x\":")] {
+            let told = examine(&other).unwrap_err();
+            assert!(told.contains("either `reply` or `usage`") || told.contains("unknown field"), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_reply_is_read_as_its_usage_is() {
+        // The sample has all three: a stream, a document, and the usage alone.
+        let of = |name: &str| SAMPLE.lines().filter(|line| line.contains(name)).count();
+        assert!(of("\"reply\":\"event: message_start") > 0 && of("\"reply\":{") > 0 && of("\"usage\":{") > 0);
+        let line = |reply: &str| {
+            format!(
+                "{{\"session\":\"s\",\"at\":0,\"dialect\":\"openai-chat\",\"request\":{{\"model\":\"gpt-4o\",\"messages\":[]}},{reply}}}"
+            )
+        };
+        let usage = r#"{"prompt_tokens":1000,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":400}}"#;
+        let document = format!(r#"{{"choices":[{{"message":{{"content":"ok"}}}}],"usage":{usage}}}"#);
+        let stream = format!(
+            "data: {{\"choices\":[{{\"delta\":{{\"content\":\"ok\"}}}}]}}\n\ndata: {{\"choices\":[],\"usage\":{usage}}}"
+        );
+        let stream = serde_json::to_string(&stream).unwrap();
+        for reply in [format!("\"usage\":{usage}"), format!("\"reply\":{document}"), format!("\"reply\":{stream}")] {
+            let shown = examine(&line(&reply)).unwrap().to_string();
+            assert!(shown.contains("40 % of the input was read"), "{shown}");
+        }
+    }
+
+    #[test]
+    fn what_gemini_leaves_out_is_zero_once_it_has_told_it() {
+        let line = |at: u64, count: &str| {
+            format!(
+                "{{\"session\":\"s\",\"at\":{at},\"dialect\":\"gemini-generate-content\",\"model\":\"gemini-2.5-flash\",\"request\":{{\"contents\":[]}},\"usage\":{{\"promptTokenCount\":7000,\"candidatesTokenCount\":1{count}}}}}\n"
+            )
+        };
+        let text = [line(0, ""), line(1, ",\"cachedContentTokenCount\":6000"), line(2, "")].concat();
+        assert_eq!(short(&examine(&text).unwrap()), ["1 s Untold", "3 s ServerSide 6000 0.00162"]);
     }
 }

@@ -41,6 +41,9 @@ impl Body for Observed {
                 let cache_read: u64 = count.parse().unwrap();
                 let input = Some(50_000 - cache_read);
                 self.recorder.usage(&Usage { input, cache_read: Some(cache_read), ..Usage::default() });
+            } else if let Some(count) = text.strip_prefix("wrote ") {
+                let cache_write = Some(count.parse().unwrap());
+                self.recorder.usage(&Usage { input: Some(0), cache_read: Some(0), cache_write, ..Usage::default() });
             } else if text == "input" {
                 self.recorder.usage(&Usage { input: Some(50_000), ..Usage::default() });
             } else if text == "done" {

@@ -138,3 +138,18 @@ async fn a_volatile_prompt_is_told_once() {
     }
     assert_eq!(events.lines(), ["B.volatile#3"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_was_written_for_an_untold_time_was_written_for_what_was_asked() {
+    for (ttl, hour) in [("", None), (r#","ttl":"1h""#, Some(50_000))] {
+        let body =
+            format!(r#"{{"system":[{{"type":"text","text":"a","cache_control":{{"type":"ephemeral"{ttl}}}}}]}}"#);
+        let events = Events::new();
+        let layer = CacheBreakLayer::default().with_price(|loss| loss.usage.cache_write_1h);
+        let mut service = layer.layer(Provider::new([&["read 6000"], &["wrote 50000"]]).service());
+        for _ in 0..2 {
+            exchange(&mut service, request(in_session(&events), Dialect::AnthropicMessages, &body)).await.unwrap();
+        }
+        assert_eq!(only_break(&events).lost_nanodollars, hour, "{body}");
+    }
+}
