@@ -61,7 +61,7 @@ pub enum Command {
     },
     /// Watch what happens in a running gateway: retries, fallbacks, circuits, queues, and how each request ended.
     ///
-    /// It asks the admin listener, so the configuration needs a table [admin]. Times are in UTC. It connects again when the gateway was away,
+    /// It asks the admin listener, so the configuration needs a table `[admin]`. Times are in UTC. It connects again when the gateway was away,
     /// and ends with Ctrl-C.
     #[command(after_help = examples::TAIL)]
     Tail(Tail),

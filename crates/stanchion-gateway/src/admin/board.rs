@@ -24,7 +24,7 @@ pub struct Drains(Arc<Mutex<HashMap<String, Drain>>>);
 impl Drains {
     /// Gives every candidate of a configuration the switch of its name.
     pub fn put_into(&self, config: &mut Config) {
-        for model in config.models.values_mut() {
+        for model in config.models.values_mut().chain(config.passthrough.values_mut()) {
             model.candidates = self.give(&model.candidates);
         }
     }
@@ -66,8 +66,11 @@ impl Board {
     /// What a gateway serves that was made of this configuration.
     pub fn new(config: &Config, gateway: &Gateway) -> Self {
         let parts = (&gateway.circuits, &gateway.credentials);
-        let models =
-            config.models.iter().map(|(name, model)| Model::new(name, &model.candidates, &model.circuit, parts));
+        let models = config.models.iter().map(|(name, model)| (name.clone(), model));
+        // As they are called where requests are told of.
+        let passthrough = config.passthrough.iter().map(|(provider, model)| (format!("{provider}/*"), model));
+        let models = models.chain(passthrough);
+        let models = models.map(|(name, model)| Model::new(&name, &model.candidates, &model.circuit, parts));
         Self::of(models.collect(), gateway)
     }
 

@@ -264,3 +264,17 @@ async fn beyond_loopback_it_wants_a_key() {
     assert!(refused.contains("has no key") && refused.contains("admin.key_env"), "{refused}");
     assert!(bind(Some([0; 32])).await.is_ok());
 }
+
+#[test]
+fn a_provider_whose_models_pass_through_is_shown_as_one_model_and_can_be_drained() {
+    let text = CONFIG.replace("[providers.a]", "[providers.a]\npassthrough = true");
+    let mut config = Config::parse("test", &text, &|_| None).unwrap();
+    Drains::default().put_into(&mut config);
+    let gateway = Gateway::new(&config, None);
+    let board = Board::new(&config, &gateway);
+    let shown = serde_json::to_value(board.models(&HashMap::new())).unwrap();
+    assert_eq!((&shown[3]["name"], &shown[3]["candidates"][0]["name"]), (&"a/*".into(), &"a".into()));
+    assert_eq!(gateway.names.configured("a/whatever").as_deref(), Some("a/*"), "requests are told of by the same name");
+    assert_eq!(board.act("a", Action::Drain), Acted::Done);
+    assert!(config.passthrough["a"].candidates.iter().all(|candidate| candidate.drain().is_drained()));
+}
