@@ -33,8 +33,8 @@ pub(super) fn metrics(metrics: &Metrics, start: SystemTime, now: SystemTime) -> 
                 })
             }
         };
-        let (name, unit) = (name(info), unit(info.unit));
-        Some(Metric { name, description: info.help.to_owned(), unit, data: Some(data) })
+        let (name, description) = (name(info).to_owned(), info.help.to_owned());
+        Some(Metric { name, description, unit: unit(info.unit), data: Some(data) })
     };
     Metrics::list().iter().filter_map(metric).collect()
 }
@@ -116,28 +116,25 @@ fn histograms(parts: [&[Sample<'_>]; 3], bounds: &[f64], (start, now): (u64, u64
 }
 
 /// Those of the conventions as they are spelt there, ours as a scrape shows them.
-fn name(info: &MetricInfo) -> String {
-    if !info.name.starts_with("gen_ai_") {
-        return info.name.to_owned();
-    }
-    let name = info.name.strip_suffix("_seconds").unwrap_or(info.name);
-    match name {
-        "gen_ai_client_operation_duration" => "gen_ai.client.operation.duration".to_owned(),
-        "gen_ai_client_operation_time_to_first_chunk" => "gen_ai.client.operation.time_to_first_chunk".to_owned(),
-        "gen_ai_server_time_to_first_token" => "gen_ai.server.time_to_first_token".to_owned(),
-        "gen_ai_client_token_usage" => "gen_ai.client.token.usage".to_owned(),
-        other => other.to_owned(),
+fn name(info: &MetricInfo) -> &'static str {
+    match info.name {
+        "gen_ai_client_operation_duration_seconds" => "gen_ai.client.operation.duration",
+        "gen_ai_client_operation_time_to_first_chunk_seconds" => "gen_ai.client.operation.time_to_first_chunk",
+        "gen_ai_server_time_to_first_token_seconds" => "gen_ai.server.time_to_first_token",
+        "gen_ai_client_token_usage" => "gen_ai.client.token.usage",
+        ours => ours,
     }
 }
 
-/// The label as the conventions spell it, where it is theirs.
-fn dotted(label: &str) -> String {
+/// The same of a label.
+fn dotted(label: &str) -> &str {
     match label {
-        "gen_ai_operation_name" | "gen_ai_provider_name" | "gen_ai_request_model" | "gen_ai_token_type" => {
-            label.replacen("gen_ai", "gen-ai", 1).replace('_', ".").replacen("gen-ai", "gen_ai", 1)
-        }
-        "error_type" => "error.type".to_owned(),
-        ours => ours.to_owned(),
+        "gen_ai_operation_name" => "gen_ai.operation.name",
+        "gen_ai_provider_name" => "gen_ai.provider.name",
+        "gen_ai_request_model" => "gen_ai.request.model",
+        "gen_ai_token_type" => "gen_ai.token.type",
+        "error_type" => "error.type",
+        ours => ours,
     }
 }
 
@@ -174,6 +171,7 @@ mod tests {
         for info in Metrics::list() {
             let name = name(info);
             assert!(name.starts_with("gen_ai.") != name.starts_with("stanchion_"), "{name}");
+            assert!(info.labels.iter().all(|label| !dotted(label).starts_with("gen_ai_")), "{:?}", info.labels);
         }
         assert_eq!(dotted("gen_ai_request_model"), "gen_ai.request.model");
         assert_eq!(["seconds", "bytes", "tokens", "US dollars"].map(unit), ["s", "By", "{token}", "{USD}"]);
