@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -231,20 +232,35 @@ fn anthropic_words() -> Script {
 }
 
 #[tokio::test]
-async fn a_second_signal_ends_it_at_once() {
+async fn a_second_signal_ends_it_at_once_and_every_request_has_its_record() {
+    const STREAMS: usize = 50;
     let upstream = Upstream::start(&[scenario("m", words(600, millis(100)))]).await.expect("a provider");
-    let config = format!("[server]\nlisten = \"127.0.0.1:0\"\ndrain = \"1h\"\n{}", tables(&upstream, &["m"]));
+    let records = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("records-{}.jsonl", std::process::id()));
+    let config = format!(
+        "[server]\nlisten = \"127.0.0.1:0\"\ndrain = \"1h\"\n{}[telemetry.records]\npath = {:?}\n",
+        tables(&upstream, &["m"]),
+        records.display().to_string()
+    );
     let mut gateway = Gateway::start(|_| config).await.expect("a gateway");
-    let streaming = tokio::spawn({
+    let mut streaming = JoinSet::new();
+    for _ in 0..STREAMS {
         let call = call(&gateway, "m");
-        async move { call.send().await }
-    });
-    sleep(millis(400)).await;
+        streaming.spawn(async move { call.send().await });
+    }
+    while asked(&upstream, "m") < STREAMS {
+        sleep(millis(20)).await;
+    }
+    sleep(millis(200)).await;
     gateway.signal("TERM").await.expect("a signal");
     gateway.prints("told to end").await.expect("a drain");
     gateway.signal("TERM").await.expect("a signal");
     assert_eq!(gateway.exits().await.expect("an end"), Some(143));
-    assert_ne!(streaming.await.expect("a reply").outcome(), Outcome::Complete);
+    for reply in streaming.join_all().await {
+        assert_ne!(reply.outcome(), Outcome::Complete);
+    }
+    let written = fs::read_to_string(&records).expect("records");
+    fs::remove_file(&records).expect("a file of ours");
+    assert_eq!(written.lines().count(), STREAMS);
 }
 
 #[tokio::test]

@@ -114,8 +114,8 @@
 //! none, and a limit rests for [`cooldown`]: who is limited and told to come at once would only be limited again.
 //!
 //! Where all keys that are in service are passed over, the one serves whose trouble ends first. If its circuit turns the
-//! request away, each of the others is tried once: a circuit may let a request through although it has seen failures, as
-//! the last of a model's circuits does.
+//! request away, each of the others is tried once, as far as the request's retries go; the next request goes on where this
+//! one ended. A circuit may let a request through although it has seen failures, as the last of a model's circuits does.
 //!
 //! A failure [with another credential](stanchion_core::Failure::with_another_credential) bears no hint and no circuit, since
 //! those are of the key that is left. If none is ready, the failure's hint says when the first will be; a refusal while

@@ -63,7 +63,8 @@ pub(crate) struct Out {
 pub(crate) struct Slot {
     /// Requests that it has served.
     pub(crate) usage: u64,
-    /// How often it was picked, whatever came of it.
+    /// Its place among the least used: how often it was picked, whatever came of it. One that was out, or is new, goes on
+    /// from where the others are.
     pub(crate) picked: u64,
     /// The number of the last pick.
     pub(crate) last_pick: u64,
@@ -106,6 +107,8 @@ pub(crate) struct Rotation {
     cursor: usize,
     /// How often a credential was picked.
     picks: u64,
+    /// Where the least used of those in service was when it was picked last.
+    floor: u64,
     /// Grows with every change that a state file tells of.
     version: u64,
 }
@@ -155,7 +158,7 @@ pub(crate) enum Standing {
 
 impl Rotation {
     pub(crate) fn new(terms: Terms, count: usize) -> Self {
-        Self { terms, slots: vec![Slot::default(); count].into(), cursor: 0, picks: 0, version: 0 }
+        Self { terms, slots: vec![Slot::default(); count].into(), cursor: 0, picks: 0, floor: 0, version: 0 }
     }
 
     pub(crate) fn terms(&self) -> &Terms {
@@ -188,6 +191,11 @@ impl Rotation {
     /// Takes over what is known of a credential from before. Only at the beginning.
     pub(crate) fn restore(&mut self, index: usize, known: Slot) {
         self.slots[index] = known;
+    }
+
+    /// Takes over where the least used is.
+    pub(crate) fn restore_floor(&mut self, floor: u64) {
+        self.floor = floor;
     }
 
     /// Takes over whose turn it is.
@@ -232,7 +240,8 @@ impl Rotation {
             self.cursor = (index + 1) % self.slots.len();
         }
         let slot = &mut self.slots[index];
-        slot.picked = slot.picked.saturating_add(1);
+        self.floor = self.floor.max(slot.picked);
+        slot.picked = self.floor.saturating_add(1);
         slot.last_pick = self.picks;
         slot.returning = false;
         slot.in_flight += 1;

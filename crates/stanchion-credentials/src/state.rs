@@ -306,20 +306,25 @@ pub(crate) fn restore(
 ) -> Restored {
     let read = file.read().and_then(|bytes| {
         let Some(bytes) = bytes else { return Ok(Restored::Nothing) };
-        Ok(Restored::Credentials(take_over(rotation, members, &bytes, now, wall)?))
+        let (known, salt) = take_over(rotation, members, &bytes, now, wall)?;
+        // The same from file to file, so that many files tell no more of a key than one.
+        if !salt.is_empty() {
+            file.salt = salt;
+        }
+        Ok(Restored::Credentials(known))
     });
     file.is_foreign = read.is_err();
     read.unwrap_or_else(|cause| Restored::Ignored(StateError { path: file.path.clone(), cause }))
 }
 
-/// How many credentials the bytes know something of.
+/// How many credentials the bytes know something of, and their salt.
 fn take_over(
     rotation: &mut Rotation,
     members: Members<'_>,
     bytes: &[u8],
     now: Instant,
     wall: SystemTime,
-) -> Result<usize, Cause> {
+) -> Result<(usize, Box<str>), Cause> {
     let content: Content<Value> = serde_json::from_slice(bytes).map_err(|_| Cause::Corrupt)?;
     if content.version != VERSION {
         return Err(Cause::Corrupt);
@@ -327,7 +332,7 @@ fn take_over(
     if *content.provider != *members.provider {
         return Err(Cause::Foreign);
     }
-    let mut known = 0;
+    let (mut known, mut floor) = (0, u64::MAX);
     for row in content.credentials {
         // A row that cannot be read is one credential's that starts afresh.
         let Ok(row) = serde_json::from_value::<Row>(row) else { continue };
@@ -342,11 +347,13 @@ fn take_over(
             (!left.is_zero()).then(|| Out { why, until: Some(now + left) })
         });
         let ago = |at: u64| now.checked_sub(Duration::from_millis(epoch(wall).saturating_sub(at)));
+        let picked = row.picked_count.max(row.usage_count);
+        floor = floor.min(picked);
         rotation.restore(
             index,
             Slot {
                 usage: row.usage_count,
-                picked: row.picked_count.max(row.usage_count),
+                picked,
                 rate_limits: row.rate_limit_count,
                 last_used: row.last_used_at.and_then(ago),
                 out,
@@ -355,10 +362,13 @@ fn take_over(
         );
         known += 1;
     }
+    if known > 0 {
+        rotation.restore_floor(floor);
+    }
     if let Some(index) = content.next.and_then(|id| members.named(&id)) {
         rotation.restore_cursor(index);
     }
-    Ok(known)
+    Ok((known, content.salt))
 }
 
 fn epoch(wall: SystemTime) -> u64 {

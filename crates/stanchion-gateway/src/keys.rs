@@ -180,6 +180,7 @@ impl ClientKeys {
         [bearer, header("x-api-key"), header("x-goog-api-key"), header("api-key"), query]
             .into_iter()
             .flatten()
+            .filter(|presented| !presented.is_empty())
             .find_map(|presented| self.known.get(&KeyDigest::of(presented)))
     }
 }

@@ -1,12 +1,16 @@
 //! What `stanchion probe` does.
 
-use std::{process::ExitCode, time::Duration};
+use std::{process::ExitCode, sync::Arc, time::Duration};
 
 use stanchion::probe::Probe;
+use tokio::sync::Semaphore;
 
 use crate::{config::Config, fail, gateway};
 
-/// Asks all candidates at once, each with each of its provider's keys, and tells of them in the order of the file.
+/// How many are asked at one time: what internal requests may have in flight where their class has a limit.
+const AT_ONCE: usize = 2;
+
+/// Asks all candidates, each with each of its provider's keys, and tells of them in the order of the file.
 pub async fn run(config: &Config, model: Option<&str>, limit: Duration, json: bool) -> ExitCode {
     let probed = gateway::candidates(config, model);
     if probed.is_empty() {
@@ -16,11 +20,16 @@ pub async fn run(config: &Config, model: Option<&str>, limit: Duration, json: bo
         });
     }
     let probe = Probe::new().limit(limit);
+    let turns = Arc::new(Semaphore::new(AT_ONCE));
     let asked: Vec<_> = probed
         .into_iter()
         .map(|gateway::Probed { name, credential, candidate, service }| {
-            let probe = probe.clone();
-            (name, credential, tokio::spawn(async move { probe.ask(service, candidate).await }))
+            let (probe, turns) = (probe.clone(), turns.clone());
+            let asking = async move {
+                let _turn = turns.acquire().await;
+                probe.ask(service, candidate).await
+            };
+            (name, credential, tokio::spawn(asking))
         })
         .collect();
     let mut all_work = true;

@@ -111,6 +111,7 @@ pub async fn run(serve: &Serve) -> ExitCode {
         told.abort();
         let _ = served.await;
     }
+    settle(&lifecycle).await;
     exporting.end().await;
     let written = tokio::task::spawn_blocking(move || records.close(LAST_RECORDS)).await;
     if !written.unwrap_or(false) {
@@ -125,6 +126,18 @@ pub async fn run(serve: &Serve) -> ExitCode {
         }
     }
     ExitCode::SUCCESS
+}
+
+/// What was cut short tells of its end in tasks of its own: a moment for that, so that its record is written, too.
+async fn settle(lifecycle: &Lifecycle) {
+    let told = async {
+        while lifecycle.running() > 0 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        // One is counted no more just before its record is made.
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
+    let _ = tokio::time::timeout(LAST_RECORDS, told).await;
 }
 
 /// What there is to serve at first.

@@ -6,6 +6,11 @@ use std::{
     process::{Child, ChildStderr, Command, Output, Stdio},
 };
 
+use stanchion::{
+    core::Secret,
+    credentials::{CredentialPool, Restored},
+};
+
 fn stanchion() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stanchion"));
     command.env_clear();
@@ -351,10 +356,22 @@ fn probe_asks_with_each_key_and_keeps_nothing_of_it() {
     let state = std::path::Path::new(&path).with_file_name("probed.json");
     let until = 4_000_000_000_000_u64;
     let row = format!(
-        r#"{{"id":"2","usage_count":7,"rate_limit_count":1,"out":{{"reason":"rate_limited","until":{until}}}}}"#
+        r#"{{"id":"2","mark":"47ad","usage_count":7,"rate_limit_count":1,"out":{{"reason":"rate_limited","until":{until}}}}}"#
     );
-    let kept = format!(r#"{{"version":1,"provider":"p","credentials":[{row}]}}"#);
+    let kept = format!(r#"{{"version":1,"provider":"p","salt":"salt","credentials":[{row}]}}"#);
     std::fs::write(&state, &kept).unwrap();
+    let pool = ["sk-bad", "sk-good", "sk-worse"]
+        .into_iter()
+        .zip(["1", "2", "3"])
+        .fold(CredentialPool::builder("p").state_file(&state), |pool, (key, id)| pool.credential(id, Secret::new(key)));
+    let pool = pool.build().unwrap();
+    assert!(
+        matches!(pool.restored(), Restored::Credentials(1)),
+        "the gateway's own reader takes it: {:?}",
+        pool.restored()
+    );
+    pool.retire();
+    drop(pool);
     let all = run(&["probe", "--config", &path]);
     let told = text(&all.stdout);
     let codes: Vec<&str> = told.lines().map(|line| line.rsplit_once(": ").unwrap().0).collect();

@@ -76,7 +76,7 @@
 //! or that failed in the place of an answer, costs nothing and is not told. Of one whose head had not come it is not known
 //! what the provider bills: its quality is unknown, and so is its cost.
 //!
-//! Where nobody listens, nothing is counted or looked up.
+//! Where nobody listens, nothing is counted or looked up; only whether the request asks for an hour in the cache is seen.
 //!
 //! # How well it is known
 //!

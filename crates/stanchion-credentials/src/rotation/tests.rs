@@ -123,11 +123,23 @@ fn one_that_was_out_is_not_made_up_for_at_once() {
     let now = Instant::now();
     let mut rotation = rotation(CredentialStrategy::LeastUsed);
     assert_eq!(limit(&mut rotation, Some(10 * SECOND), now).0, 0);
-    let served: Vec<_> = (0..4).map(|_| serve(&mut rotation, now)).collect();
-    assert_eq!(served, [1, 2, 1, 2]);
-    // It has been picked once, the others twice.
+    let served: Vec<_> = (0..40).map(|_| serve(&mut rotation, now)).collect();
+    assert_eq!(served, [1, 2].repeat(20));
+    // It has been picked once, the others twenty times.
     let served: Vec<_> = (0..4).map(|_| serve(&mut rotation, now + 10 * SECOND)).collect();
     assert_eq!(served, [0, 1, 2, 0]);
+}
+
+#[test]
+fn a_new_one_among_restored_ones_is_not_made_up_for_either() {
+    let now = Instant::now();
+    let mut rotation = rotation(CredentialStrategy::LeastUsed);
+    for index in [1, 2] {
+        rotation.restore(index, Slot { picked: 1_000_000, ..Slot::default() });
+    }
+    rotation.restore_floor(1_000_000);
+    let served: Vec<_> = (0..6).map(|_| serve(&mut rotation, now)).collect();
+    assert_eq!(served.iter().filter(|index| **index == 0).count(), 2, "{served:?}");
 }
 
 #[test]

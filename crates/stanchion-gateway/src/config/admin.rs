@@ -34,6 +34,10 @@ impl Checker<'_> {
 
     pub(super) fn digest(&mut self, text: &Spanned<String>) -> Option<[u8; 32]> {
         let digest = decode(text.get_ref());
+        if digest == Some(Sha256::digest(b"").into()) {
+            self.complain(text.span(), "this is the SHA-256 of nothing: the key was empty where it was made");
+            return None;
+        }
         if digest.is_none() {
             self.complain(
                 text.span(),

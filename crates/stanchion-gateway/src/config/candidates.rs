@@ -66,7 +66,7 @@ impl Checker<'_> {
             return;
         }
         for candidate in candidates.iter().filter(|candidate| candidate.get_ref().context_window.is_none()) {
-            let text = "without a context_window no prompt that is too long elsewhere comes here (on_overflow = \"larger_window\"), and none goes on";
+            let text = "without a context_window no prompt that is too long elsewhere comes here (on_overflow = \"larger_window\")";
             self.warn(candidate.span(), text);
         }
     }

@@ -18,12 +18,12 @@ impl Checker<'_> {
         for (name, spanned) in &file.clients {
             let client = spanned.get_ref();
             let key = self.client_key(spanned);
-            self.client_names(name, spanned);
+            let believed = client.identity_headers.unwrap_or(identity_headers);
+            self.client_names(name, spanned, believed);
             let Some(key) = key else { continue };
             if let Some(other) = known.insert(key, name) {
                 self.complain(spanned.span(), format!("has the key of {other:?}: each client needs its own"));
             }
-            let believed = client.identity_headers.unwrap_or(identity_headers);
             let owner = client.owner.as_ref().map(|owner| owner.get_ref().clone());
             clients.push(Client {
                 name: name.clone(),
@@ -64,11 +64,11 @@ impl Checker<'_> {
         }
     }
 
-    fn client_names(&mut self, name: &str, spanned: &Spanned<file::Client>) {
+    fn client_names(&mut self, name: &str, spanned: &Spanned<file::Client>, believed: bool) {
         let client = spanned.get_ref();
         match &client.owner {
             Some(owner) if !is_name(owner.get_ref()) => self.complain(owner.span(), NO_OWNER),
-            None if !is_name(name) => self.complain(
+            None if !believed && !is_name(name) => self.complain(
                 spanned.span(),
                 format!("the client's name is its owner's unless `owner` is set: {NO_OWNER}"),
             ),

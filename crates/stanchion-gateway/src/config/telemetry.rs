@@ -107,7 +107,7 @@ impl Checker<'_> {
     }
 
     fn records(&mut self, records: &file::Records) -> CallRecordSettings {
-        let mut settings = CallRecordSettings::new(records.path.get_ref());
+        let mut settings = CallRecordSettings::new(self.sources.path(records.path.get_ref()));
         if settings.path.file_name().is_none() || settings.path.is_dir() {
             self.complain(records.path.span(), "is no file: write one such as \"/var/log/stanchion/calls.jsonl\"");
         } else if let Some(folder) =

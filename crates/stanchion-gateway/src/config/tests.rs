@@ -754,6 +754,8 @@ fn a_relative_path_begins_where_the_file_is() {
     };
     assert!(pools.get("p").unwrap().shares_state_file(&at(folder.join("s.json"))));
     assert!(!pools.get("p").unwrap().shares_state_file(&at("s.json".into())));
+    let records = parse(&with("[telemetry.records]\npath = \"calls.jsonl\"")).unwrap().telemetry.records.unwrap();
+    assert_eq!(records.path, folder.join("calls.jsonl"));
     std::fs::remove_dir_all(folder).unwrap();
 }
 
@@ -807,6 +809,11 @@ fn operators_have_a_listener_of_their_own_where_there_is_a_table_for_it() {
         ("listen = \"9090\"", "admin.listen", "no address"),
         ("key_env = \"EMPTY_KEY\"", "admin.key_env", "is not set"),
         ("key_sha256 = \"secret\"", "admin.key_sha256", "no SHA-256"),
+        (
+            "key_sha256 = \"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\"",
+            "admin.key_sha256",
+            "of nothing",
+        ),
         ("key_env = \"PRIMARY_KEY\"\nkey_file = \"x\"", "admin.key_file", "twice"),
         ("key_env = \"PRIMARY_KEY\"\nkey_sha256 = \"x\"", "admin.key_sha256", "twice"),
     ] {

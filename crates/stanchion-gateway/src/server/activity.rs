@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use http::Version;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use tokio::{
@@ -58,16 +59,23 @@ impl Activity {
 
     fn received(&self, bytes: &[u8]) {
         let state = &mut *self.lock();
-        let http2 = *state.http2.get_or_insert_with(|| bytes.starts_with(PREFACE));
-        if state.requests == 0 && !state.head && !http2 {
+        let may_be_http2 = match state.http2 {
+            Some(http2) => http2,
+            // Fewer bytes than tell one from the other tell nothing yet.
+            None if bytes.len() < PREFACE.len() && PREFACE.starts_with(bytes) => false,
+            None => *state.http2.insert(bytes.starts_with(PREFACE)),
+        };
+        if state.requests == 0 && !state.head && !may_be_http2 {
             state.head = true;
             state.since = Instant::now();
         }
     }
 
     /// A request has come; it runs until what is returned is dropped.
-    pub(super) fn begin(&self) -> InFlight {
+    pub(super) fn begin(&self, version: Version) -> InFlight {
         let state = &mut *self.lock();
+        // The first bytes may have come one by one.
+        state.http2 = Some(version == Version::HTTP_2);
         state.requests += 1;
         state.head = false;
         InFlight(self.clone())
@@ -257,7 +265,7 @@ mod tests {
         advance(Duration::from_secs(4)).await;
         activity.received(b"OST");
         assert_eq!(overdue(clock).await, Some((Overdue::Head, 6)), "more of a head buys no time");
-        let (one, other) = (activity.begin(), activity.begin());
+        let (one, other) = (activity.begin(Version::HTTP_11), activity.begin(Version::HTTP_11));
         drop(one);
         assert_eq!(overdue(clock).await, None);
         drop(other);
@@ -273,7 +281,7 @@ mod tests {
         activity.received(&[0; 17]);
         assert_eq!(overdue(clock).await, Some((Overdue::Idle, 10)));
         // Who was told to go and does not is not waited for.
-        let request = activity.begin();
+        let request = activity.begin(Version::HTTP_2);
         clock.go();
         assert_eq!(overdue(clock).await, None);
         drop(request);
@@ -281,10 +289,22 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_preface_in_pieces_is_one_all_the_same() {
+        let activity = Activity::new();
+        let clock = &mut Clock::new(activity.clone(), LIMITS());
+        activity.received(b"P");
+        assert_eq!(overdue(clock).await, Some((Overdue::Head, 10)), "it may be anything");
+        activity.received(b"RI * HTTP/2.0\r\n");
+        drop(activity.begin(Version::HTTP_2));
+        activity.received(&[0; 17]);
+        assert_eq!(overdue(clock).await, Some((Overdue::Idle, 60)));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn the_end_of_a_reply_in_another_task_starts_the_clock() {
         let activity = Activity::new();
         activity.received(PREFACE);
-        let request = activity.begin();
+        let request = activity.begin(Version::HTTP_2);
         let mut clock = Clock::new(activity.clone(), LIMITS());
         let waiting = tokio::spawn(async move { overdue(&mut clock).await });
         tokio::time::sleep(Duration::from_secs(100)).await;

@@ -82,7 +82,7 @@ async fn serve_requests<A: Answer>(
     let requests = activity.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer);
-        let (answer, running) = (answer.clone(), requests.begin());
+        let (answer, running) = (answer.clone(), requests.begin(request.version()));
         async move {
             let response = answer.answer(request).await;
             Ok::<_, Infallible>(response.map(|body| Counted::new(body, running)))

@@ -1,7 +1,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version, header};
+use http_body::Body as _;
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use stanchion::{
@@ -69,6 +70,7 @@ async fn answer(current: &Current, mut request: Request<Incoming>) -> Response<B
         let text = format!("a request may have {} headers", gateway.server.limits.headers);
         return refuse(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "too_many_headers", &text);
     }
+    let refuse = |status, code: &str, text: &str| hang_up(refuse(status, code, text), &request);
     let Some(identity) = gateway.keys.identify(request.headers(), request.uri()) else {
         let text = "a client key is needed, and the one presented is not known";
         return refuse(StatusCode::UNAUTHORIZED, "invalid_api_key", text);
@@ -83,7 +85,7 @@ async fn answer(current: &Current, mut request: Request<Incoming>) -> Response<B
     let running = match route(path).map(|_| identity.admit()) {
         None => None,
         Some(Ok(running)) => running,
-        Some(Err(too_much)) => return too_many(dialect(), too_much),
+        Some(Err(too_much)) => return hang_up(too_many(dialect(), too_much), &request),
     };
     identity.apply(request.headers_mut());
     if let Some(models) = identity.models() {
@@ -96,6 +98,14 @@ async fn answer(current: &Current, mut request: Request<Incoming>) -> Response<B
     drop(served);
     let Ok(response) = edge.call(request).await;
     response.map(|body| Either::Left(Held::new(body, running)))
+}
+
+/// What is answered before the request's body has come leaves no connection to ask on, and says so.
+fn hang_up(mut response: Response<Body>, request: &Request<Incoming>) -> Response<Body> {
+    if request.version() < Version::HTTP_2 && !request.body().is_end_stream() {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
 }
 
 /// A client asks for more than it may: when it may ask again, in its dialect.

@@ -149,7 +149,7 @@ metrics! {
     CacheWritten: Counter "stanchion_prompt_cache_written_tokens_total", "tokens", &["model", "candidate"], &[],
         "Input tokens that were written to the prompt cache";
     CacheInput: Counter "stanchion_prompt_cache_input_tokens_total", "tokens", &["model", "candidate"], &[],
-        "All input tokens of the replies that tell what was read from the prompt cache: what the hit rate is a part of. Gemini leaves a zero out: its replies count once their candidate has told any";
+        "All input tokens of the replies that tell what was read from the prompt cache: what the hit rate is a part of. Gemini leaves a zero out: its replies count once their candidate has told any since the configuration was taken";
     CacheBreaks: Counter "stanchion_prompt_cache_breaks_total", "breaks", &["candidate", "reason", "class"], &[],
         "Replies that read much less from the prompt cache than the one before them, by why";
     CacheLost: Counter "stanchion_prompt_cache_lost_tokens_total", "tokens", &["candidate", "reason", "class"], &[],

@@ -76,7 +76,8 @@ pub(super) fn later(earlier: &Usage, mut report: Usage) -> Usage {
     let mut total = *earlier;
     total.merge(&report);
     let told = |usage: &Usage| usage.input_total().unwrap_or(0);
-    let knows_of_the_cache = earlier.cache_read.is_some() || earlier.cache_write.is_some();
+    let filled = |count: Option<u64>| count.is_some_and(|count| count > 0);
+    let knows_of_the_cache = filled(earlier.cache_read) || filled(earlier.cache_write);
     if told(&total) < told(earlier) && (knows_of_the_cache || told(&total) == 0) {
         report = Usage { output: report.output, reasoning: report.reasoning, ..Usage::default() };
     }

@@ -17,6 +17,11 @@ impl Member {
     pub(super) fn is_called(&self, body: &[u8], key: &str) -> bool {
         decode(&body[self.key.clone()]).is_some_and(|name| name == key)
     }
+
+    /// Whether the key is this one, however it is escaped, or one that some servers take for it.
+    pub(super) fn is_like(&self, body: &[u8], key: &str) -> bool {
+        decode(&body[self.key.clone()]).is_some_and(|name| is_like(&name, key))
+    }
 }
 
 /// Goes through the top-level members of an object. What it cannot follow ends it.
@@ -73,6 +78,11 @@ pub(super) fn decode(string: &[u8]) -> Option<Cow<'_, str>> {
     let text = std::str::from_utf8(string).ok()?;
     let inner = text.strip_prefix('"')?.strip_suffix('"')?;
     if inner.contains('\\') { serde_json::from_str(text).ok().map(Cow::Owned) } else { Some(Cow::Borrowed(inner)) }
+}
+
+/// Whether some server may take one key for the other: Go's folds case, that of the long s and of the Kelvin sign too.
+pub(super) fn is_like(key: &str, name: &str) -> bool {
+    key.eq_ignore_ascii_case(name) || !key.is_ascii() && key.to_uppercase().to_lowercase() == name.to_lowercase()
 }
 
 /// A walk over JSON that trusts its syntax: the body was checked where it came in. What it cannot follow ends it.

@@ -4,7 +4,8 @@ use super::members::{Members, decode};
 
 /// Puts another model name into a request's body.
 ///
-/// Only the value of the top-level key `model` changes, wherever it stands, however often and however the key is escaped;
+/// Only the value of the top-level key `model` changes, wherever it stands, however often and however the key is escaped
+/// or capitalised, since some servers do not care;
 /// every other byte stays as it is. Where there is nothing to change (the same name, no such key, a value that is no
 /// string, a body that is no JSON object), the result shares the body's memory.
 #[must_use]
@@ -12,7 +13,7 @@ pub fn replace_model(body: &Bytes, model: &str) -> Bytes {
     let mut replaced = Vec::new();
     let mut copied = 0;
     let name = serde_json::Value::from(model).to_string();
-    for member in Members::of(body).filter(|member| member.is_called(body, "model")) {
+    for member in Members::of(body).filter(|member| member.is_like(body, "model")) {
         let value = member.value;
         if decode(&body[value.clone()]).is_none_or(|current| current == model) {
             continue;
@@ -59,6 +60,7 @@ mod tests {
             replaced(r#"{"model":"b","model":"dear", "model" :null,"model":"a"}"#, "b"),
             r#"{"model":"b","model":"b", "model" :null,"model":"b"}"#
         );
+        assert_eq!(replaced(r#"{"model":"a","Model":"a"}"#, "b"), r#"{"model":"b","Model":"b"}"#);
         assert_eq!(replaced(r#"{"xmodel":"a","model ":"a"}"#, "b"), r#"{"xmodel":"a","model ":"a"}"#);
     }
 

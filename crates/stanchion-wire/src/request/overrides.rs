@@ -3,7 +3,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use stanchion_core::{Candidate, Dialect};
 
-use super::members::{Member, Members, decode};
+use super::members::{Member, Members, decode, is_like};
 
 /// Writes what a candidate sets of its own into a request's body: temperature, output limit, service tier.
 ///
@@ -121,11 +121,6 @@ fn set(object: &[u8], path: Path, value: &str) -> Option<Vec<u8>> {
     edited.extend_from_slice(format!("{comma}\"{}\": {inner}", names[0]).as_bytes());
     edited.extend_from_slice(&object[at..]);
     Some(edited)
-}
-
-/// Whether some server may take one key for the other: Go's folds case, that of the long s and of the Kelvin sign too.
-fn is_like(key: &str, name: &str) -> bool {
-    key == name || key.to_uppercase().to_lowercase() == name.to_lowercase()
 }
 
 /// Where another member goes, and what stands before it there: behind the last one, or into an object without any.

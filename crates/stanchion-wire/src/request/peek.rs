@@ -8,7 +8,7 @@ use serde::{
 use serde_json::value::RawValue;
 use stanchion_core::{Dialect, Failure, FailureKind, Phase};
 
-use super::limits::OUTPUT_LIMITS;
+use super::{limits::OUTPUT_LIMITS, members::is_like};
 
 /// What a request's body says about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +38,8 @@ pub enum BadRequest {
     ModelNotAString,
     /// `stream` is neither a boolean nor null.
     StreamNotABoolean,
-    /// A key that decides where the request goes stands in it twice: readers would differ on which one counts.
+    /// A key that decides where the request goes stands in it twice, or with other capitals: readers would differ on which
+    /// one counts, or on whether it does.
     DuplicateKey(&'static str),
 }
 
@@ -49,7 +50,7 @@ impl fmt::Display for BadRequest {
             Self::NotAnObject => f.write_str("the request body is not a JSON object"),
             Self::ModelNotAString => f.write_str("`model` is not a string"),
             Self::StreamNotABoolean => f.write_str("`stream` is not a boolean"),
-            Self::DuplicateKey(key) => write!(f, "duplicate key `{key}`"),
+            Self::DuplicateKey(key) => write!(f, "the key `{key}` stands there more than once, or with other capitals"),
         }
     }
 }
@@ -127,6 +128,8 @@ struct Fields<'a> {
 enum Key {
     Model,
     Stream,
+    /// One that some servers take for another.
+    Like(&'static str),
     OutputLimit,
     Other,
 }
@@ -147,6 +150,11 @@ impl<'de> Deserialize<'de> for Fields<'de> {
                     let (name, slot) = match key {
                         Key::Model => ("model", &mut fields.model),
                         Key::Stream => ("stream", &mut fields.stream),
+                        Key::Like(name) => {
+                            fields.repeated.get_or_insert(name);
+                            map.next_value::<IgnoredAny>()?;
+                            continue;
+                        }
                         Key::OutputLimit | Key::Other => {
                             fields.limits_output |= matches!(key, Key::OutputLimit);
                             map.next_value::<IgnoredAny>()?;
@@ -179,6 +187,8 @@ impl<'de> Deserialize<'de> for Key {
                     "model" => Key::Model,
                     "stream" => Key::Stream,
                     limit if OUTPUT_LIMITS.contains(&limit) => Key::OutputLimit,
+                    other if is_like(other, "model") => Key::Like("model"),
+                    other if is_like(other, "stream") => Key::Like("stream"),
                     _ => Key::Other,
                 })
             }
@@ -244,6 +254,10 @@ mod tests {
         assert_eq!(problem(br#"{"model":["gpt-x"]}"#), BadRequest::ModelNotAString);
         assert_eq!(problem(br#"{"stream":"true"}"#), BadRequest::StreamNotABoolean);
         assert_eq!(problem(br#"{"model":"a","model":"a"}"#), BadRequest::DuplicateKey("model"));
+        // Go's servers take these for the same.
+        assert_eq!(problem(br#"{"model":"a","Model":"b"}"#), BadRequest::DuplicateKey("model"));
+        assert_eq!(problem(br#"{"\u004dodel":"b","model":"a"}"#), BadRequest::DuplicateKey("model"));
+        assert_eq!(problem("{\"model\":\"a\",\"\u{17f}tream\":true}".as_bytes()), BadRequest::DuplicateKey("stream"));
         assert_eq!(problem(br#"{"stream":true,"s\u0074ream":true}"#), BadRequest::DuplicateKey("stream"));
     }
 

@@ -140,10 +140,16 @@ impl Model {
                 (from..from + count).map(|index| index % count).find(|index| good.contains(index))
             }
             CredentialStrategy::Random => Some(good[random % good.len()]),
-            CredentialStrategy::LeastUsed => good.iter().copied().min_by_key(|index| {
-                let given = || self.requests.iter().enumerate().filter(|(_, request)| request.ticket.index == *index);
-                (given().count(), given().next_back().map(|(number, _)| number))
-            }),
+            CredentialStrategy::LeastUsed => {
+                // One that was away goes on from where the least used of the others is.
+                let (mut places, mut floor) = (vec![(0, None); count], 0);
+                for (number, request) in self.requests.iter().enumerate() {
+                    let place = &mut places[request.ticket.index];
+                    floor = floor.max(place.0);
+                    *place = (floor + 1, Some(number));
+                }
+                good.iter().copied().min_by_key(|index| places[*index])
+            }
         }
     }
 

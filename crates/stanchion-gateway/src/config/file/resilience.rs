@@ -244,7 +244,7 @@ pub(in super::super) struct Fallback {
     #[schemars(with = "Option<Words<FallbackMode>>", extend("default" = "ordered"))]
     pub(in super::super) mode: Option<FallbackMode>,
     /// a prompt that a provider refuses as too long; `"larger_window"` sends it on to a candidate with a larger `context_window`, over
-    /// `on = ["overflow"]`. From a candidate without one it goes nowhere
+    /// `on = ["overflow"]`. From a candidate without one it goes nowhere, or by that rule
     #[schemars(with = "Option<Words<Overflow>>", extend("default" = "stop"))]
     pub(in super::super) on_overflow: Option<Overflow>,
     /// candidates are passed over whose `context_window` is too small for the estimated prompt, as long as another fits

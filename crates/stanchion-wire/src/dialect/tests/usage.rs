@@ -150,6 +150,11 @@ fn a_zero_that_is_said_later_takes_nothing_back() {
         (r#"{"input_tokens":10}"#, r#"{"input_tokens":0,"output_tokens":42}"#, [Some(10), None, None, Some(42)]),
         // A proxy that guesses first, and knows of the cache in the end.
         (
+            r#"{"input_tokens":1200,"cache_read_input_tokens":0,"cache_creation_input_tokens":0}"#,
+            r#"{"input_tokens":100,"cache_read_input_tokens":900,"output_tokens":42}"#,
+            [Some(100), Some(900), Some(0), Some(42)],
+        ),
+        (
             r#"{"input_tokens":1200}"#,
             r#"{"input_tokens":100,"cache_read_input_tokens":900,"output_tokens":42}"#,
             [Some(100), Some(900), None, Some(42)],
