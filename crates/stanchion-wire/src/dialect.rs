@@ -19,6 +19,7 @@
 //! ```
 
 mod anthropic;
+mod around;
 mod document;
 mod gemini;
 mod ollama;
@@ -33,6 +34,7 @@ use std::time::SystemTime;
 use serde_json::Value;
 use stanchion_core::{Dialect, Failure, FailureKind, FinishReason, Phase, Usage};
 
+use self::around::Around;
 pub use self::document::read_document;
 use crate::{error, frame::Frame};
 
@@ -144,6 +146,7 @@ pub enum StreamEnd {
 pub struct StreamReader {
     dialect: Dialect,
     state: State,
+    around: Around,
 }
 
 /// What the readers of all dialects remember.
@@ -183,7 +186,7 @@ impl State {
 impl StreamReader {
     /// A reader at the start of a reply.
     pub fn new(dialect: Dialect) -> Self {
-        Self { dialect, state: State::default() }
+        Self { dialect, state: State::default(), around: Around::default() }
     }
 
     /// Reads the next frame.
@@ -212,7 +215,7 @@ impl StreamReader {
         }
         match self.dialect {
             Dialect::OpenAiChat => {
-                let (choice, text_bytes) = openai_chat::scan(data)?;
+                let (choice, text_bytes) = openai_chat::scan(data, &mut self.around)?;
                 self.state.open(choice);
                 Some(text_bytes)
             }

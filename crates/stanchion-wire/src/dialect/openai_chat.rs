@@ -6,7 +6,7 @@ use memchr::{memchr, memmem::Finder};
 use serde_json::Value;
 use stanchion_core::{Dialect, FinishReason};
 
-use super::{FrameClass, Reading, State, finish_fault, is_filled, scan::Cursor, usage};
+use super::{FrameClass, Reading, State, around::Around, finish_fault, is_filled, scan::Cursor, usage};
 
 static DELTA: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"delta\""));
 static FINISH: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"finish_reason\""));
@@ -16,8 +16,11 @@ static GROQ: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"x_groq\"
 static INDEX: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"index\""));
 
 /// Knows a chunk of one choice whose delta has text or a piece of a tool call and that says nothing else: no error, no finish, no
-/// usage. Says which choice it is, and how many bytes of text it has.
-pub(super) fn scan(data: &[u8]) -> Option<(u64, usize)> {
+/// usage. Says which choice it is, and how many bytes of text it has. Remembers what is around a text.
+pub(super) fn scan(data: &[u8], around: &mut Around) -> Option<(u64, usize)> {
+    if let Some(known) = around.recognise(data) {
+        return Some(known);
+    }
     if data.first() != Some(&b'{') || data.last() != Some(&b'}') {
         return None;
     }
@@ -54,7 +57,15 @@ pub(super) fn scan(data: &[u8]) -> Option<(u64, usize)> {
     });
     // One delta, so that the index is its own.
     let alone = DELTA.find(outside[1]).is_none();
-    if plain && alone { Some((only_index(outside)?, length)) } else { None }
+    if !plain || !alone {
+        return None;
+    }
+    let choice = only_index(outside)?;
+    // A tool call's output is more than its text.
+    if data[output_from] == b'"' {
+        around.remember(data, choice, (output_from + 1, output_to - 1));
+    }
+    Some((choice, length))
 }
 
 /// Moves over a string or a null; how many bytes of text are in it.

@@ -212,6 +212,36 @@ proptest! {
         prop_assert_eq!(scanning.finished(), parsing.finished());
     }
 
+    /// Chunks that are the same around another text, whole and broken.
+    #[test]
+    fn on_chat_chunks_that_repeat_each_other(
+        around in prop::sample::select(vec![
+            r#"{"id":"c1","choices":[{"index":1,"delta":{"content":"@"},"finish_reason":null}],"usage":null}"#,
+            r#"{"id":"c1","choices":[{"index":0,"delta":{"role":"assistant","content":"@"},"finish_reason":null}],"usage":null,"obfuscation":"~"}"#,
+            r#"{"id":"c1","choices":[{"index":0,"delta":{"content":"@"}}],"obfuscation":"~","usage":{"prompt_tokens":1}}"#,
+            r#"{"choices":[{"index":0,"delta":{"reasoning":"@","content":"~"},"finish_reason":null}]}"#,
+            r#"{"choices":[{"delta":{"content":"@"},"obfuscation":"~","finish_reason":null}]}"#,
+        ]),
+        texts in prop::collection::vec((text(), text(), any::<bool>()), 2..6),
+    ) {
+        let mut scanning = StreamReader::new(Chat);
+        for (text, more, escaped) in texts {
+            let written = |text: String| if escaped { Value::from(text).to_string().trim_matches('"').to_owned() } else { text };
+            let data = around.replace('@', &written(text)).replace('~', &written(more));
+            let scanned = scanning.scan(None, data.as_bytes());
+            // Whatever a scan alone knows is known after others, too, and as the same.
+            let alone = StreamReader::new(Chat).scan(None, data.as_bytes());
+            prop_assert!(alone.is_none() || alone == scanned, "{:?} {:?} {}", alone, scanned, data);
+            // What only a comparison knows is what a parser says.
+            if alone.is_none() && scanned.is_some() && serde_json::from_str::<Value>(&data).is_ok() {
+                let mut parsing = StreamReader::new(Chat);
+                let parsed = parsing.parse(None, data.as_bytes());
+                prop_assert_eq!(meaning(&Reading::of(C::Output)), meaning(&parsed), "{}", data);
+                prop_assert_eq!(scanning.state.opened, parsing.state.opened, "{}", data);
+            }
+        }
+    }
+
     #[test]
     fn on_anthropic_events(data in anthropic_frame()) {
         agrees(Anthropic, &data)?;
@@ -292,5 +322,34 @@ fn what_could_be_more_than_a_delta_is_parsed() {
         r#"{"choices":[{"index":0,"delta":{"content":"Hi"}}]"#,
     ] {
         assert_eq!(StreamReader::new(Chat).scan(None, data.as_bytes()), None, "{data}");
+    }
+}
+
+#[test]
+fn what_is_the_same_around_another_text_is_known_again() {
+    use super::super::{around::Around, openai_chat::scan};
+
+    let padded = |text: &str, padding: &str| {
+        format!(
+            r#"{{"id":"c1","choices":[{{"index":2,"delta":{{"content":"{text}"}},"finish_reason":null}}],"obfuscation":"{padding}"}}"#
+        )
+    };
+    let plain = |text: &str| {
+        format!(r#"{{"id":"c1","choices":[{{"index":2,"delta":{{"content":"{text}"}},"finish_reason":null}}]}}"#)
+    };
+    for [first, again, empty, other] in [
+        [padded("one", "xyz"), padded(r#"t\"wo"#, ""), padded("", "xyz"), plain("one")],
+        [plain("one"), plain(r"\n"), plain(""), padded("one", "xyz")],
+    ] {
+        let mut around = Around::default();
+        assert_eq!(around.recognise(first.as_bytes()), None);
+        assert_eq!(scan(first.as_bytes(), &mut around), Some((2, 3)));
+        assert_eq!(around.recognise(first.as_bytes()), Some((2, 3)));
+        assert!(around.recognise(again.as_bytes()).is_some_and(|(choice, _)| choice == 2), "{again}");
+        let finish = first.replace("null", "\"stop\"");
+        for strange in [&empty, &other, &finish, &first[1..], &first[..first.len() - 1]] {
+            assert_eq!(around.recognise(strange.as_bytes()), None, "{strange}");
+        }
+        assert!(!format!("{around:?}").contains("c1"));
     }
 }
