@@ -138,12 +138,15 @@ impl Gateway {
         timeout(START, printed).await.map_err(|_| late())
     }
 
-    /// Waits until the process has ended by itself; its exit code.
+    /// Waits until the process has ended by itself, and all that it printed is read; its exit code.
     pub async fn exits(&mut self) -> io::Result<Option<i32>> {
         let status = timeout(START, self.child.wait()).await;
-        status
-            .map_err(|_| io::Error::other(format!("it does not end:\n{}", self.tail(40))))?
-            .map(|status| status.code())
+        let status = status.map_err(|_| io::Error::other(format!("it does not end:\n{}", self.tail(40))))??;
+        // Its last words may still be on their way.
+        for reader in self.readers.drain(..) {
+            reader.await?;
+        }
+        Ok(status.code())
     }
 
     /// Whether it still runs.
