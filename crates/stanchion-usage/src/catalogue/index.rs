@@ -95,8 +95,16 @@ impl Index {
         if id.len() < SHORTEST_PART || id.contains(BORDER) {
             return None;
         }
-        let mut found = memmem::find_iter(parts.around.as_bytes(), id.as_bytes());
-        let at = found.find(|at| is_whole(&parts.around, *at..at + id.len()))?;
+        let (finder, around) = (memmem::Finder::new(id), parts.around.as_bytes());
+        // One that is no name of its own may reach into one that is.
+        let mut from = 0;
+        let at = loop {
+            let at = from + finder.find(&around[from..])?;
+            if is_whole(&parts.around, at..at + id.len()) {
+                break at;
+            }
+            from = at + 1;
+        };
         let next = parts.shortest_first.partition_point(|(start, _)| *start <= at);
         Some(parts.shortest_first[next - 1].1)
     }

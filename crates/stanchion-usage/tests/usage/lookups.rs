@@ -77,6 +77,14 @@ fn a_name_over_two_lines_is_no_part_of_two_names() {
 }
 
 #[test]
+fn parts_that_overlap_are_all_looked_at() {
+    let catalogue = of(&[("p", "1-1-")]);
+    assert_eq!(found(&catalogue, None, "a1-1-1-"), Some((1, Match::Contained)));
+    let catalogue = of(&[("p", "a1-1-1-")]);
+    assert_eq!(found(&catalogue, None, "1-1-"), Some((1, Match::Containing)));
+}
+
+#[test]
 fn a_bare_name_is_the_models_with_the_shortest_way_to_it() {
     let catalogue = of(&[
         ("r", "router/meta/m1"),
@@ -95,7 +103,8 @@ fn a_bare_name_is_the_models_with_the_shortest_way_to_it() {
 
 /// Whether a name has another as a part that is no piece of a longer word or number.
 fn has(name: &str, part: &str) -> bool {
-    name.match_indices(part).any(|(at, _)| {
+    let mut places = (0..=name.len()).filter(|at| name.is_char_boundary(*at) && name[*at..].starts_with(part));
+    places.any(|at| {
         let (before, after) = (&name[..at], &name[at + part.len()..]);
         let number = after.strip_prefix('.').unwrap_or("x");
         !before.ends_with(|letter: char| letter.is_alphanumeric())
