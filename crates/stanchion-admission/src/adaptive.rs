@@ -11,10 +11,10 @@ use crate::{InvalidAdmission, policy::must};
 /// 1989). The limit begins at the ceiling, so that nothing is held back before the provider has complained.
 ///
 /// * **Down**, to [`decrease`](AdaptiveBuilder::decrease) times what is in flight, as TCP does it (RFC 5681, section 3.1),
-///   though to no less than half of the limit at once. That is when the provider answers that the rate is limited (429) or
-///   that it is overloaded, or brings no output in time; and when first outputs have become slow: when their mean of late (each
-///   counts for an eighth) is more than [`tolerance`](AdaptiveBuilder::tolerance) times the mean of long (each counts
-///   for a hundredth), once there were 20. The comparison of a short mean with a long one is that of the gradient limit
+///   though to no less than half of the limit at once (or `decrease` times the limit, where that is less). That is when
+///   the provider answers that the rate is limited (429) or that it is overloaded, or brings no output in time; and when
+///   first outputs have become slow: when their mean of late (each counts for an eighth) is more than
+///   [`tolerance`](AdaptiveBuilder::tolerance) times the mean of long (each counts for a hundredth), once there were 20. The comparison of a short mean with a long one is that of the gradient limit
 ///   of Netflix' concurrency-limits. What was sent before the last decrease tells of the time before it, and counts
 ///   nowhere: as in TCP, one decrease a round trip.
 /// * **Up**, by one over the limit for each request that brought output, so by about one a round trip of the whole
@@ -66,7 +66,7 @@ impl AdaptiveBuilder {
         self
     }
 
-    /// What of the limit is left after a decrease. Between 0.1 and 0.99; 0.7 by default.
+    /// What of the requests in flight the limit leaves room for after a decrease. Between 0.1 and 0.99; 0.7 by default.
     pub fn decrease(mut self, decrease: f64) -> Self {
         self.0.decrease = decrease;
         self
@@ -163,7 +163,8 @@ impl Limit {
         if slow {
             // What can never be in flight holds nothing back.
             let limit = self.now.min(most.into());
-            self.now = (limit.min(in_flight) * decrease).max(limit / 2.0).max(floor.into());
+            let least = limit * decrease.min(0.5);
+            self.now = (limit.min(in_flight) * decrease).max(least).max(floor.into());
             self.epoch += 1;
             // The mean of late tells of the time before; it is to be learnt anew.
             self.short = self.long;
@@ -208,6 +209,15 @@ mod tests {
                 limit.limit()
             });
             assert_eq!(limits, expected, "of {most}");
+        }
+    }
+
+    #[test]
+    fn a_decrease_is_as_large_as_it_is_set() {
+        for (decrease, in_flight, expected) in [(0.1, 40, 4), (0.1, 4, 4), (0.3, 40, 12), (0.9, 40, 36), (0.9, 4, 20)] {
+            let mut limit = limit(Adaptive::builder().ceiling(40).decrease(decrease));
+            limit.learn(Signal::TooMuch, limit.epoch(), in_flight, u32::MAX);
+            assert_eq!(limit.limit(), expected, "{decrease} of {in_flight}");
         }
     }
 

@@ -4,8 +4,8 @@
 //!
 //! A request runs if all its limits leave room: of all requests together, of its failure domain, of its share of that, of
 //! its owner, and of its class within these. Requests under one policy's limit have a share of a domain, which holds no
-//! more than that; and all shares of the domain together hold no more than the widest of them may. Otherwise it gets a ticket, if there is room for one. Whenever room appears, tickets are
-//! granted until none could start:
+//! more than that; and all shares of the domain together hold no more than the widest of them may. Otherwise it gets a
+//! ticket, if there is room for one. Whenever room appears, tickets are granted until none could start:
 //!
 //! 1. Of the tickets that could start, those of the best effective rank: 0 for foreground, 1 for background, 2 for
 //!    internal, and one less for each full aging interval that the ticket has waited.
@@ -20,10 +20,10 @@
 //! Deficit round robin (Shreedhar and Varghese, "Efficient Fair Queuing using Deficit Round Robin", SIGCOMM 1995).
 //! Owners stand in the order in which they came. Where the rotation comes to an owner, its credit grows by its weight
 //! times the largest cost among the tickets that could start if it were not for their owners. It stays there as long as
-//! the owner has a ticket of the best rank that could start and that its credit pays for. Since the credit of one visit pays for any ticket, each visit
-//! grants at least one, and nobody is passed over for want of credit. What is left then is kept for the next visit, as
-//! far as it is less than the largest cost; an owner with nothing waiting keeps nothing. With all weights and costs 1
-//! that is one ticket an owner and round.
+//! the owner has a ticket of the best rank that could start and that its credit pays for. Since the credit of one visit
+//! pays for any ticket, each visit grants at least one, and nobody is passed over for want of credit. What is left then
+//! is kept for the next visit, as far as it is less than the largest cost; an owner with nothing waiting keeps nothing.
+//! With all weights and costs 1 that is one ticket an owner and round.
 //!
 //! Who comes while the rotation goes round stands at the end, and is still served in the same lap; but a lap takes in no
 //! more newcomers than owners waited when it began. Otherwise new owners who keep coming, such as short sessions, would

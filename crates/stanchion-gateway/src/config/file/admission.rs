@@ -40,7 +40,7 @@ pub(in super::super) struct Adaptive {
     /// the lowest
     #[schemars(extend("default" = 1, "x-range" = "1 to `ceiling`"))]
     pub(in super::super) floor: Option<Spanned<u32>>,
-    /// what is left of the limit after a decrease
+    /// what of the requests in flight the limit leaves room for after a decrease, but no less than half of the limit at once (or this much of it, where that is less)
     #[schemars(range(min = 0.1, max = 0.99), extend("default" = 0.7))]
     pub(in super::super) decrease: Option<Spanned<f64>>,
     /// how many times slower than usual first outputs may become; with 0 slowness decreases nothing
