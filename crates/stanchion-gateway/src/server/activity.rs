@@ -8,7 +8,6 @@ use std::{
 };
 
 use http::Version;
-use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
@@ -200,38 +199,6 @@ impl<S: AsyncWrite> AsyncWrite for Watched<S> {
         bufs: &[std::io::IoSlice<'_>],
     ) -> Poll<std::io::Result<usize>> {
         self.project().stream.poll_write_vectored(cx, bufs)
-    }
-}
-
-pin_project! {
-    /// The body of a reply, with which its request ends.
-    pub(super) struct Counted<B> {
-        #[pin]
-        body: B,
-        request: InFlight,
-    }
-}
-
-impl<B> Counted<B> {
-    pub(super) fn new(body: B, request: InFlight) -> Self {
-        Self { body, request }
-    }
-}
-
-impl<B: Body> Body for Counted<B> {
-    type Data = B::Data;
-    type Error = B::Error;
-
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        self.project().body.poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }
 

@@ -17,7 +17,8 @@ use tokio::{
 
 use super::{
     Lifecycle, ListenerLimits, Phase,
-    activity::{Activity, Clock, Counted, Overdue, Watched},
+    activity::{Activity, Clock, Overdue, Watched},
+    held::Held,
 };
 use crate::config::ServerSettings;
 
@@ -85,7 +86,7 @@ async fn serve_requests<A: Answer>(
         let (answer, running) = (answer.clone(), requests.begin(request.version()));
         async move {
             let response = answer.answer(request).await;
-            Ok::<_, Infallible>(response.map(|body| Counted::new(body, running)))
+            Ok::<_, Infallible>(response.map(|body| Held::new(body, running)))
         }
     });
     let stream = TokioIo::new(Watched::new(stream, activity.clone()));

@@ -6,25 +6,24 @@ use std::{
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use crate::keys::Running;
-
 pin_project! {
-    /// A body that holds its request's place among those of its client until it is dropped.
+    /// A body that keeps something until it is dropped: its request's place among those of its client, or of its
+    /// connection.
     #[derive(Debug)]
-    pub struct Held<B> {
+    pub struct Held<B, T> {
         #[pin]
         body: B,
-        running: Option<Running>,
+        kept: T,
     }
 }
 
-impl<B> Held<B> {
-    pub(super) fn new(body: B, running: Option<Running>) -> Self {
-        Self { body, running }
+impl<B, T> Held<B, T> {
+    pub(super) fn new(body: B, kept: T) -> Self {
+        Self { body, kept }
     }
 }
 
-impl<B: Body> Body for Held<B> {
+impl<B: Body, T> Body for Held<B, T> {
     type Data = B::Data;
     type Error = B::Error;
 

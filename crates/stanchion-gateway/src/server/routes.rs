@@ -12,10 +12,15 @@ use stanchion::{
 use tower_service::Service;
 
 use super::{Lifecycle, connection::Answer, held::Held};
-use crate::{config::ServerSettings, current::Current, gateway::ModelBody, keys::TooMuch};
+use crate::{
+    config::ServerSettings,
+    current::Current,
+    gateway::ModelBody,
+    keys::{Running, TooMuch},
+};
 
 /// A body: of a model call, or of our own.
-type Body = Either<Held<ModelBody>, Full<Bytes>>;
+type Body = Either<Held<ModelBody, Option<Running>>, Full<Bytes>>;
 
 /// How long a client is to wait for a request of its own to end.
 const SOON: Duration = Duration::from_secs(1);
@@ -64,13 +69,14 @@ async fn answer(current: &Current, mut request: Request<Incoming>) -> Response<B
     let gateway = &served.gateway;
     let path = request.uri().path();
     let dialect = || route(path).map_or(Dialect::OpenAiChat, |route| route.dialect);
-    let refuse = |status, code: &str, text: &str| render::local_error(dialect(), status, code, text).map(own_body);
+    let refuse = |status, code: &str, text: &str| {
+        hang_up(render::local_error(dialect(), status, code, text).map(own_body), &request)
+    };
     // HTTP/1 is held to it while it is read; HTTP/2 knows no such limit.
     if request.headers().len() > gateway.server.limits.headers {
         let text = format!("a request may have {} headers", gateway.server.limits.headers);
         return refuse(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "too_many_headers", &text);
     }
-    let refuse = |status, code: &str, text: &str| hang_up(refuse(status, code, text), &request);
     let Some(identity) = gateway.keys.identify(request.headers(), request.uri()) else {
         let text = "a client key is needed, and the one presented is not known";
         return refuse(StatusCode::UNAUTHORIZED, "invalid_api_key", text);

@@ -10,7 +10,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::peers::{Listening, Provider, SOON, chat, statuses};
+use crate::peers::{Listening, Provider, SOON, chat, config, statuses};
 
 #[tokio::test]
 async fn who_sends_nothing_or_half_a_head_is_closed() {
@@ -85,6 +85,33 @@ async fn a_head_that_is_too_large_is_refused() {
     assert_eq!(client.ask(21, 1).await, 431);
     assert_eq!(client.ask(1, 17 << 10).await, 431);
     assert_eq!(provider.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn what_is_refused_before_its_body_came_says_that_the_connection_ends() {
+    let provider = Provider::start().await;
+    let clients = "[clients.one]\nkey = \"k\"\nrequests_per_minute = 1\n";
+    let gateway = Listening::configured(&(config("", &provider) + clients)).await;
+    let upload = |key: &str| {
+        format!("POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\ncontent-length: 5000000\r\n\r\n")
+    };
+    let mut spent = gateway.connect().await;
+    spent.send(chat("x-api-key: k\r\n")).await;
+    assert!(spent.reply().await.starts_with("HTTP/1.1 200"));
+    for (key, status) in [("other", "401"), ("k", "429")] {
+        let mut client = gateway.connect().await;
+        client.send(upload(key)).await;
+        let told = client.rest().await;
+        assert!(told.contains("connection: close\r\n"), "{told}");
+        assert_eq!(statuses(&told), [status]);
+    }
+    // Whose request is whole may ask again.
+    let mut client = gateway.connect().await;
+    for _ in 0..2 {
+        client.send("GET /v1/models HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        let told = client.reply().await;
+        assert!(told.starts_with("HTTP/1.1 401") && !told.contains("connection:"), "{told}");
+    }
 }
 
 #[tokio::test]
