@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use stanchion_faults::runner::{Addresses, Report, gateway_config_for, run_all, run_direct};
 use stanchion_faults::scenario::{Scenario, load_matching};
+use stanchion_faults::steady::Steady;
 use stanchion_faults::upstream::Upstream;
 
 /// Plays a model provider that fails as providers really do, from scenario files, and judges what a client saw.
@@ -62,6 +63,14 @@ enum Command {
         #[command(flatten)]
         files: Files,
         /// Where the scripted provider listens
+        #[arg(long, value_name = "ADDR", default_value = LISTEN)]
+        listen: SocketAddr,
+    },
+    /// Play a provider that never fails and is as fast as it can be, until interrupted: for measuring speed
+    ///
+    /// The path says what comes: /whole is a document, /events/N a stream of N events, /events/N/MS the same with a pause before each.
+    Steady {
+        /// Where it listens
         #[arg(long, value_name = "ADDR", default_value = LISTEN)]
         listen: SocketAddr,
     },
@@ -121,6 +130,13 @@ impl Cli {
                         println!("{} {}", upstream.base_url(&scenario.id, candidate), scenario.name);
                     }
                 }
+                tokio::signal::ctrl_c().await?;
+                Ok(ExitCode::SUCCESS)
+            }
+            Command::Steady { listen } => {
+                let steady = Steady::start(listen).await;
+                let steady = steady.map_err(|error| format!("the provider cannot listen at {listen}: {error}"))?;
+                println!("listening on http://{}", steady.address());
                 tokio::signal::ctrl_c().await?;
                 Ok(ExitCode::SUCCESS)
             }

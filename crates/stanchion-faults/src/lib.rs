@@ -42,6 +42,7 @@
 //! | [`client`] | a plain client that says what arrived |
 //! | [`judge`] | whether a scenario holds |
 //! | [`runner`] | many scenarios through a gateway |
+//! | [`steady`] | a provider that never fails, for measuring speed |
 
 #![forbid(unsafe_code)]
 
@@ -53,6 +54,7 @@ pub mod judge;
 mod outcome;
 pub mod runner;
 pub mod scenario;
+pub mod steady;
 pub mod upstream;
 
 pub use headers::Headers;

@@ -1,0 +1,142 @@
+//! A provider within the process that is always ready, and requests for it.
+
+use std::{
+    future::{Ready, ready},
+    pin::Pin,
+    sync::{Arc, LazyLock},
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http::{HeaderValue, Request, Response, header::CONTENT_TYPE};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::Full;
+use stanchion::core::{Call, Candidate, Dialect, Failure, Family, Secret, Selected};
+use tower_service::Service;
+
+/// Answers every request at once, with the same pieces.
+#[derive(Debug, Clone)]
+pub struct Provider(Arc<[Bytes]>);
+
+impl Provider {
+    /// Streams of so many events with text, each a piece of its own.
+    pub fn streaming(events: usize) -> Self {
+        Self((0..events).map(event).chain([finish()]).collect())
+    }
+
+    /// The same in pieces of so many bytes.
+    pub fn streaming_in(events: usize, piece: usize) -> Self {
+        let all = Self::streaming(events).0.concat();
+        Self(all.chunks(piece).map(Bytes::copy_from_slice).collect())
+    }
+
+    /// The pieces of a reply.
+    pub fn iter(&self) -> impl Iterator<Item = &Bytes> {
+        self.0.iter()
+    }
+
+    /// How many pieces a reply has.
+    pub fn pieces(&self) -> usize {
+        self.0.len()
+    }
+
+    /// How large a reply is, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.0.iter().map(Bytes::len).sum()
+    }
+
+    /// The body of a reply.
+    pub fn body(&self) -> ReadyBody {
+        ReadyBody { pieces: self.0.clone(), next: 0 }
+    }
+}
+
+/// One event with text, of about 180 bytes as OpenAI sends them.
+fn event(number: usize) -> Bytes {
+    format!(
+        "data: {{\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1700000000,\"model\":\"m\",\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"word {number} \"}},\"finish_reason\":null}}]}}\n\n"
+    )
+    .into()
+}
+
+fn finish() -> Bytes {
+    Bytes::from_static(b"data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1700000000,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
+}
+
+/// The body of a [`Provider`]'s reply.
+#[derive(Debug)]
+pub struct ReadyBody {
+    pieces: Arc<[Bytes]>,
+    next: usize,
+}
+
+impl Body for ReadyBody {
+    type Data = Bytes;
+    type Error = Failure;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
+        let piece = self.pieces.get(self.next).cloned();
+        self.next += 1;
+        Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.next >= self.pieces.len()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::default()
+    }
+}
+
+impl Service<Request<Full<Bytes>>> for Provider {
+    type Response = Response<ReadyBody>;
+    type Error = Failure;
+    type Future = Ready<Result<Response<ReadyBody>, Failure>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: Request<Full<Bytes>>) -> Self::Future {
+        let mut response = Response::new(self.body());
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        // As `Upstream` does: who answered is part of the answer.
+        if let Some(selected) = request.extensions_mut().remove::<Selected>() {
+            response.extensions_mut().insert(selected);
+        }
+        ready(Ok(response))
+    }
+}
+
+/// The candidate that requests are for.
+pub fn candidate() -> Candidate {
+    Candidate::new("provider", Family::OpenAi, "http://provider.test/v1")
+        .with_model("m")
+        .with_credential(Secret::new("k"))
+}
+
+/// A request as it enters the edge.
+pub fn request() -> Request<Full<Bytes>> {
+    let body = r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"How are you today?"}]}"#;
+    Request::post("/v1/chat/completions")
+        .header("content-type", "application/json")
+        .header("authorization", "Bearer sk-x")
+        .header("user-agent", "OpenAI/Python 3.57.0")
+        .header("content-length", body.len())
+        .body(Full::from(body))
+        .expect("a request")
+}
+
+/// The candidate in the form that requests carry: one for all requests, as in a gateway.
+static SELECTED: LazyLock<Selected> = LazyLock::new(|| Selected::only(candidate()));
+
+/// The same as it enters a layer further inside, with what the layers outside of that put into it.
+pub fn inner_request(context: stanchion::core::Context) -> Request<Full<Bytes>> {
+    let mut request = request();
+    let call = Call::new(Dialect::OpenAiChat, true).with_model("m").with_request_bytes(90).with_output_limit(false);
+    request.extensions_mut().insert(call);
+    request.extensions_mut().insert(context);
+    request.extensions_mut().insert(SELECTED.clone());
+    request
+}
