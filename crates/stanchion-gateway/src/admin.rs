@@ -24,6 +24,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use stanchion::telemetry::{Live, Metrics};
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     sync::{Notify, Semaphore, broadcast, watch},
     task::JoinSet,
@@ -35,33 +36,50 @@ use self::{
     events::{ActionEvent, Update},
     status::{GatewayView, Status},
 };
+use crate::server::ServerTls;
 
 /// How many connections there may be.
 const CONNECTIONS: usize = 64;
 /// How many of them may listen to what happens.
 const SUBSCRIBERS: usize = 32;
-/// How long a connection may take to send the head of a request.
+/// How long a connection may take to send the head of a request, and for a TLS handshake.
 const HEAD_TIME: Duration = Duration::from_secs(10);
 /// How many actions a subscriber may be behind.
 const ACTIONS: usize = 64;
 
 /// How the admin listener is set up.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct AdminSettings {
     /// Where it listens.
     pub listen: SocketAddr,
     /// The SHA-256 of the key that must be presented; `None` for no key.
     pub key: Option<[u8; 32]>,
+    /// How TLS is spoken, if it is: with HTTP/1.1 only.
+    pub tls: Option<ServerTls>,
 }
 
 impl AdminSettings {
     /// Where it listens unless something else is said: `127.0.0.1:9090`.
     pub const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9090);
+
+    /// What URLs of the listener begin with.
+    pub fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
+
+    /// Whether all is the same that cannot change while it listens: everything but TLS.
+    pub(crate) fn is_same_place(&self, other: &Self) -> bool {
+        (self.listen, self.key) == (other.listen, other.key)
+    }
 }
 
 impl fmt::Debug for AdminSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AdminSettings").field("listen", &self.listen).field("keyed", &self.key.is_some()).finish()
+        f.debug_struct("AdminSettings")
+            .field("listen", &self.listen)
+            .field("keyed", &self.key.is_some())
+            .field("tls", &self.tls)
+            .finish()
     }
 }
 
@@ -103,6 +121,11 @@ impl AdminHandle {
         *self.shared.board.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(board);
     }
 
+    /// How TLS is spoken with those who connect from now on, if it is.
+    pub fn speaks(&self, tls: Option<ServerTls>) {
+        *self.shared.tls.lock().unwrap_or_else(PoisonError::into_inner) = tls;
+    }
+
     /// The gateway takes no new requests any more.
     pub fn draining(&self) {
         self.shared.draining.send_replace(true);
@@ -118,6 +141,7 @@ impl fmt::Debug for AdminHandle {
 /// What all connections have in common.
 struct Shared {
     access: Access,
+    tls: Mutex<Option<ServerTls>>,
     live: Live,
     board: Mutex<Arc<Board>>,
     metrics: Metrics,
@@ -134,10 +158,11 @@ struct Shared {
 }
 
 impl Shared {
-    fn new(key: Option<[u8; 32]>, board: Board, live: Live, metrics: Metrics) -> Self {
+    fn new(key: Option<[u8; 32]>, tls: Option<ServerTls>, board: Board, live: Live, metrics: Metrics) -> Self {
         let started_at_ms = status::epoch_milliseconds(SystemTime::now());
         Self {
             access: Access::new(key),
+            tls: Mutex::new(tls),
             live,
             board: Mutex::new(Arc::new(board)),
             metrics,
@@ -150,6 +175,10 @@ impl Shared {
             subscribers: Arc::new(Semaphore::new(SUBSCRIBERS)),
             came: Notify::new(),
         }
+    }
+
+    fn tls(&self) -> Option<ServerTls> {
+        self.tls.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn board(&self) -> Arc<Board> {
@@ -180,12 +209,12 @@ pub struct Admin {
 impl Admin {
     /// Listens. Refuses an address beyond loopback without a key.
     pub async fn bind(settings: AdminSettings, board: Board, live: Live, metrics: Metrics) -> Result<Self, AdminError> {
-        let AdminSettings { listen, key } = settings;
+        let AdminSettings { listen, key, tls } = settings;
         if !listen.ip().is_loopback() && key.is_none() {
             return Err(AdminError::OpenToStrangers(listen));
         }
         let listener = TcpListener::bind(listen).await.map_err(|error| AdminError::Bind(listen, error))?;
-        Ok(Self { listener, shared: Arc::new(Shared::new(key, board, live, metrics)) })
+        Ok(Self { listener, shared: Arc::new(Shared::new(key, tls, board, live, metrics)) })
     }
 
     /// Where it listens.
@@ -218,7 +247,7 @@ impl Admin {
                 (Ok((stream, _)), place) => {
                     let shared = shared.clone();
                     tasks.spawn(async move {
-                        serve_connection(stream, shared).await;
+                        accept(stream, shared).await;
                         drop(place);
                     });
                 }
@@ -246,10 +275,24 @@ impl fmt::Debug for Admin {
     }
 }
 
-async fn serve_connection(stream: TcpStream, shared: Arc<Shared>) {
+async fn accept(stream: TcpStream, shared: Arc<Shared>) {
     if let Err(error) = stream.set_nodelay(true).and_then(|()| crate::server::bound_silence(&stream)) {
         tracing::debug!(%error, "a socket option cannot be set");
     }
+    let Some(tls) = shared.tls() else { return serve_connection(stream, shared).await };
+    let mut ended = shared.ended.subscribe();
+    let shaken = tokio::select! {
+        shaken = tokio::time::timeout(HEAD_TIME, tls.acceptor().accept(stream)) => shaken,
+        () = events::over(&mut ended) => return,
+    };
+    match shaken {
+        Ok(Ok(stream)) => serve_connection(stream, shared).await,
+        Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake with the admin listener failed"),
+        Err(_) => tracing::debug!("a TLS handshake with the admin listener took too long"),
+    }
+}
+
+async fn serve_connection(stream: impl AsyncRead + AsyncWrite + Unpin, shared: Arc<Shared>) {
     let mut ended = shared.ended.subscribe();
     let service = hyper::service::service_fn(move |request| {
         let shared = shared.clone();

@@ -109,6 +109,7 @@ mod examples {
     pub(super) const TAIL: &str = "Examples:
   stanchion tail
   stanchion tail --url http://10.0.0.5:9090 --key-env ADMIN_KEY --model main
+  stanchion tail --url https://10.0.0.5:9090 --ca admin-ca.pem --key-env ADMIN_KEY
   stanchion tail --json | jq 'select(.kind == \"ended\")'";
     pub(super) const HASH_KEY: &str = "Examples:
   stanchion hash-key < key.txt
@@ -158,6 +159,15 @@ pub struct Tail {
     /// The variable that has the admin key.
     #[arg(long, value_name = "NAME")]
     pub key_env: Option<String>,
+    /// The file of the certificates (PEM) to trust besides the platform's, where the address is https.
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+    /// The file of the certificate (PEM) to present, where the listener asks for one.
+    #[arg(long, value_name = "FILE", requires = "cert_key")]
+    pub cert: Option<PathBuf>,
+    /// The file of its private key (PEM).
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub cert_key: Option<PathBuf>,
     /// Only the requests of this model.
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,

@@ -52,7 +52,7 @@ fn main() -> ExitCode {
 }
 
 async fn watch(options: cli::Tail) -> ExitCode {
-    let cli::Tail { url, key_env, model, json, color } = options;
+    let cli::Tail { url, key_env, ca, cert, cert_key, model, json, color } = options;
     let key = match key_env.map(|name| (std::env::var(&name), name)) {
         None => None,
         Some((Ok(key), _)) if !key.trim().is_empty() => match tail::bearer(key.trim()) {
@@ -61,7 +61,12 @@ async fn watch(options: cli::Tail) -> ExitCode {
         },
         Some((_, name)) => return fail(&format!("the environment variable {name} is not set")),
     };
-    let tail = Tail { url, key, model, json, colors: tail::colors(color) };
+    let identity = cert.zip(cert_key);
+    let tls = match tail::trust(ca.as_deref(), identity.as_ref().map(|(cert, key)| (&**cert, &**key))) {
+        Ok(tls) => tls,
+        Err(complaint) => return fail(&complaint),
+    };
+    let tail = Tail { url, key, tls, model, json, colors: tail::colors(color) };
     let (mut out, mut aside) = (std::io::stdout(), std::io::stderr());
     tokio::select! {
         ended = tail.run(&mut out, &mut aside) => match ended {

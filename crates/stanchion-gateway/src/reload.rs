@@ -129,8 +129,12 @@ impl Reloader {
             let (now, listen) = (self.fixed.listen, config.server.listen);
             tracing::warn!("server.listen is now {listen}: that takes a restart; {now} is listened at until then");
         }
-        if config.admin != self.fixed.admin {
-            tracing::warn!("[admin] has changed: that takes a restart");
+        let is_same_place = match (&config.admin, &self.fixed.admin) {
+            (Some(new), Some(fixed)) => new.is_same_place(fixed),
+            (new, fixed) => new.is_some() == fixed.is_some(),
+        };
+        if !is_same_place {
+            tracing::warn!("[admin] has changed: all but its tls takes a restart");
         }
         if config.telemetry.otlp != self.fixed.otlp {
             tracing::warn!("[telemetry.otlp] has changed: that takes a restart");

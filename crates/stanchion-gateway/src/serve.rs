@@ -60,9 +60,10 @@ pub async fn run(serve: &Serve) -> ExitCode {
     let admin = match watched {
         None => None,
         Some((settings, live)) => {
+            let scheme = settings.scheme();
             let metrics = metrics.expect("there are some where there is an admin listener");
             match Admin::bind(settings, board, live, metrics).await {
-                Ok(admin) => Some(admin),
+                Ok(admin) => Some((admin, scheme)),
                 Err(error) => return fail(&error.to_string()),
             }
         }
@@ -75,14 +76,14 @@ pub async fn run(serve: &Serve) -> ExitCode {
         Ok(address) => tracing::info!("listening on {}://{address}", current.get().gateway.server.scheme()),
         Err(error) => return fail(&format!("the address cannot be told: {error}")),
     }
-    if let Some(admin) = &admin {
+    if let Some((admin, scheme)) = &admin {
         match admin.address() {
-            Ok(address) => tracing::info!("admin listener on http://{address}"),
+            Ok(address) => tracing::info!("admin listener on {scheme}://{address}"),
             Err(error) => return fail(&format!("the address of the admin listener cannot be told: {error}")),
         }
     }
     let lifecycle = server.lifecycle().clone();
-    let administering = admin.map(|admin| {
+    let administering = admin.map(|(admin, _)| {
         let told = tokio::spawn(tell_operators(admin.handle(), current, lifecycle.clone()));
         let lifecycle = lifecycle.clone();
         // Operators can watch to the end.
@@ -194,7 +195,10 @@ impl First {
     fn admin(&self, listen: Option<SocketAddr>) -> Option<AdminSettings> {
         let configured = self.config().and_then(|config| config.admin.clone());
         match listen {
-            Some(listen) => Some(AdminSettings { listen, key: configured.and_then(|configured| configured.key) }),
+            Some(listen) => Some(match configured {
+                Some(configured) => AdminSettings { listen, ..configured },
+                None => AdminSettings { listen, key: None, tls: None },
+            }),
             None => configured,
         }
     }
@@ -247,8 +251,11 @@ async fn tell_operators(admin: AdminHandle, current: Current, lifecycle: Lifecyc
                 if changed.is_err() {
                     return;
                 }
-                if let Some(board) = board_of(&current) {
-                    admin.reloaded(board);
+                let served = current.get();
+                let Some(config) = served.config.as_deref() else { continue };
+                admin.reloaded(Board::new(config, &served.gateway));
+                if let Some(settings) = &config.admin {
+                    admin.speaks(settings.tls.clone());
                 }
             }
             () = lifecycle.reached(Phase::Draining) => return admin.draining(),

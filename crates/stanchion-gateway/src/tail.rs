@@ -4,8 +4,10 @@ mod line;
 mod messages;
 
 use std::{
+    error::Error,
     fmt,
     io::{self, IsTerminal, Write},
+    path::Path,
     time::Duration,
 };
 
@@ -13,7 +15,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use serde_json::Value;
-use stanchion::upstream::{Transport, TransportBody};
+use stanchion::upstream::{ClientTls, InvalidTls, Transport, TransportBody};
 use tokio::time::{sleep, timeout};
 use tower_service::Service;
 
@@ -31,6 +33,8 @@ pub struct Tail {
     pub url: String,
     /// The admin key.
     pub key: Option<HeaderValue>,
+    /// Whom to trust besides the platform's roots where the address is https, and the certificate to present.
+    pub tls: ClientTls,
     /// Only the requests of this model.
     pub model: Option<String>,
     /// Whether events are printed as they come, one JSON object a line.
@@ -46,6 +50,8 @@ pub enum TailError {
     Address(String),
     /// Nobody answered when it began.
     Unreachable(String),
+    /// The listener is not trusted, or speaks no TLS.
+    Tls(String, rustls::Error),
     /// The key is missing or wrong.
     Key,
     /// The answer is not that of an admin listener.
@@ -58,10 +64,23 @@ impl fmt::Display for TailError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address(url) => write!(f, "{url:?} is no address: write one such as http://127.0.0.1:9090"),
-            Self::Unreachable(url) => write!(
-                f,
-                "nobody answers at {url}: is the gateway running, and does its configuration have [admin]? Another address is given by --url"
-            ),
+            Self::Unreachable(url) => {
+                write!(f, "nobody answers at {url}: is the gateway running, and does its configuration have [admin]? ")?;
+                f.write_str(if url.starts_with("https:") {
+                    "Another address is given by --url, and a certificate, if it asks for one, by --cert"
+                } else {
+                    "Another address is given by --url; with [admin.tls] it begins with https"
+                })
+            }
+            Self::Tls(url, error @ rustls::Error::InvalidCertificate(_)) => {
+                write!(f, "{url} is not trusted ({error}): name who signed its certificate by --ca")
+            }
+            Self::Tls(url, error @ rustls::Error::AlertReceived(_)) => {
+                write!(f, "{url} refused us ({error}): if it asks for a certificate, give one by --cert and --cert-key")
+            }
+            Self::Tls(url, error) => {
+                write!(f, "no TLS can be spoken with {url} ({error}): does its configuration have [admin.tls]?")
+            }
             Self::Key => f.write_str(
                 "the admin listener wants its key, and did not take this one: name the variable that has it by --key-env",
             ),
@@ -74,7 +93,7 @@ impl fmt::Display for TailError {
     }
 }
 
-impl std::error::Error for TailError {}
+impl Error for TailError {}
 
 /// Whether lines to standard output have colours: as `color` says, or else where a terminal shows them and nobody objects.
 pub fn colors(color: clap::ColorChoice) -> bool {
@@ -96,11 +115,44 @@ pub fn bearer(key: &str) -> Option<HeaderValue> {
     Some(value)
 }
 
+/// Whom to trust besides the platform's roots, and the certificate and key to present, from their files.
+///
+/// # Errors
+///
+/// With what is wrong with which of them.
+pub fn trust(ca: Option<&Path>, identity: Option<(&Path, &Path)>) -> Result<ClientTls, String> {
+    let read = |path: &Path| std::fs::read(path).map_err(|error| format!("{} cannot be read: {error}", path.display()));
+    let mut tls = ClientTls::new();
+    if let Some(path) = ca {
+        tls = tls.with_roots(&read(path)?).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    if let Some((cert, key)) = identity {
+        tls = tls.with_identity(&read(cert)?, &read(key)?).map_err(|error| {
+            let wrong = if error == InvalidTls::Certificate { cert } else { key };
+            format!("{}: {error}", wrong.display())
+        })?;
+    }
+    Ok(tls)
+}
+
+/// What rustls says of a failure, at any depth.
+fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+    if let Some(found) = error.downcast_ref() {
+        return Some(found);
+    }
+    // An I/O error's source is that of the error which it is made of.
+    let within = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+    match within {
+        Some(within) => tls_error(within),
+        None => tls_error(error.source()?),
+    }
+}
+
 impl Tail {
     /// Prints what happens to `out` until that is closed; connects again whenever the connection is lost. Says on `aside` how the
     /// connection fares.
     pub async fn run(self, out: &mut (impl Write + Send), aside: &mut (impl Write + Send)) -> Result<(), TailError> {
-        let mut transport = Transport::builder().connect_timeout(CONNECT).build();
+        let mut transport = Transport::builder().connect_timeout(CONNECT).tls(self.tls.clone()).build();
         let mut lines = Lines::new(self.colors);
         let (mut was_there, mut failures) = (false, 0);
         loop {
@@ -152,7 +204,10 @@ impl Tail {
         let request = self.request().ok_or_else(|| TailError::Address(self.url.clone()))?;
         let unreachable = || TailError::Unreachable(self.url.clone());
         let response = timeout(SILENCE, transport.call(request)).await.map_err(|_| unreachable())?;
-        let response = response.map_err(|_| unreachable())?;
+        let response = response.map_err(|failure| match tls_error(&failure) {
+            Some(error) => TailError::Tls(self.url.clone(), error.clone()),
+            None => unreachable(),
+        })?;
         match response.status() {
             StatusCode::OK => Ok(response.into_body()),
             StatusCode::UNAUTHORIZED => Err(TailError::Key),

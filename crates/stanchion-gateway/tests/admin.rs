@@ -55,6 +55,7 @@ impl Running {
         let settings = AdminSettings {
             listen: ([127, 0, 0, 1], 0).into(),
             key: key.map(|key| Sha256::digest(key.as_bytes()).into()),
+            tls: None,
         };
         let admin = Admin::bind(settings, Board::new(&config, &gateway), live, metrics).await.unwrap();
         let server = Server::bind(([127, 0, 0, 1], 0).into(), gateway, false).await.unwrap();

@@ -44,7 +44,7 @@ fn board() -> (Board, Gateway) {
 }
 
 fn shared(live: &Live) -> Arc<Shared> {
-    Arc::new(Shared::new(None, board().0, live.clone(), Metrics::new()))
+    Arc::new(Shared::new(None, None, board().0, live.clone(), Metrics::new()))
 }
 
 fn feed(shared: &Arc<Shared>, view: View, model: Option<&str>) -> Feed {
@@ -257,7 +257,7 @@ fn a_reload_puts_nobody_back_into_service() {
 #[tokio::test]
 async fn beyond_loopback_it_wants_a_key() {
     let bind = |key| async move {
-        let settings = AdminSettings { listen: ([0, 0, 0, 0], 0).into(), key };
+        let settings = AdminSettings { listen: ([0, 0, 0, 0], 0).into(), key, tls: None };
         Admin::bind(settings, board().0, Live::default(), Metrics::new()).await
     };
     let refused = bind(None).await.unwrap_err().to_string();

@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 
 use super::{check::Checker, file, value::Spanned};
-use crate::admin::AdminSettings;
+use crate::{admin::AdminSettings, server::ServerTls};
 
 impl Checker<'_> {
     pub(super) fn admin(&mut self, admin: &file::Admin) -> AdminSettings {
@@ -29,7 +29,8 @@ impl Checker<'_> {
                 "other machines reach this address, and no key is set: add key_env, key_file or key_sha256, or listen on 127.0.0.1",
             );
         }
-        AdminSettings { listen, key }
+        let tls = admin.tls.as_ref().and_then(|tls| self.server_tls(tls)).map(ServerTls::without_http2);
+        AdminSettings { listen, key, tls }
     }
 
     pub(super) fn digest(&mut self, text: &Spanned<String>) -> Option<[u8; 32]> {

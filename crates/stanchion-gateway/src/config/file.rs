@@ -85,6 +85,8 @@ pub(super) struct Admin {
     /// the SHA-256 of the key, so that the file does not have it; what `sha256sum` prints for a file of the key without a line break
     #[schemars(extend("x-range" = "64 hexadecimal digits"))]
     pub(super) key_sha256: Option<Spanned<String>>,
+    /// How TLS is spoken.
+    pub(super) tls: Option<ServerTls>,
 }
 
 /// Without any table, everybody may come in who reaches the address. Each needs one of `key_sha256`, `key_env`, `key_file`, `key`. Who asks for

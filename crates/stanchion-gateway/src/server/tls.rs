@@ -63,7 +63,15 @@ impl ServerTls {
         self.asks_for_certificate
     }
 
-    pub(super) fn acceptor(&self) -> TlsAcceptor {
+    /// The same without HTTP/2, for a listener that speaks HTTP/1.1 only.
+    #[must_use]
+    pub fn without_http2(self) -> Self {
+        let mut config = ServerConfig::clone(&self.config);
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Self { config: Arc::new(config), ..self }
+    }
+
+    pub(crate) fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(self.config.clone())
     }
 }

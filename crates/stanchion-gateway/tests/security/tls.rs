@@ -20,19 +20,19 @@ use tokio_rustls::{TlsAcceptor, TlsConnector, client::TlsStream};
 use crate::peers::{Client, Listening, Provider, SOON, chat, chat_with, config, statuses};
 
 /// Who signs certificates.
-struct Authority {
+pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
-    pem: String,
+    pub(crate) pem: String,
 }
 
 /// A certificate and its key, in PEM.
-struct Signed {
-    cert: String,
-    key: String,
+pub(crate) struct Signed {
+    pub(crate) cert: String,
+    pub(crate) key: String,
 }
 
 impl Authority {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
@@ -41,7 +41,7 @@ impl Authority {
         Self { issuer: Issuer::new(params, key), pem }
     }
 
-    fn sign(&self) -> Signed {
+    pub(crate) fn sign(&self) -> Signed {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
         Signed { cert: params.signed_by(&key, &self.issuer).unwrap().pem(), key: key.serialize_pem() }
@@ -62,17 +62,17 @@ impl Signed {
 }
 
 /// A folder that goes with its test.
-struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("stanchion-security-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Self(path)
     }
 
     /// The path of a file with this content.
-    fn write(&self, name: &str, text: &str) -> String {
+    pub(crate) fn write(&self, name: &str, text: &str) -> String {
         let path = self.0.join(name);
         std::fs::write(&path, text).unwrap();
         path.display().to_string()
@@ -86,7 +86,7 @@ impl Drop for Folder {
 }
 
 /// Connects as a client that trusts an authority, and perhaps has a certificate.
-async fn connect(
+pub(crate) async fn connect(
     address: std::net::SocketAddr,
     trusted: &Authority,
     own: Option<&Signed>,

@@ -73,8 +73,9 @@ pub(in super::super) struct ListenerLimits {
     pub(in super::super) http2_ping_timeout: Option<Spanned<Span>>,
 }
 
-/// With this table the listener speaks TLS (1.2 and 1.3) and nothing else; HTTP/2 and HTTP/1.1 are agreed on by ALPN. The files are PEM. They are
-/// looked at like the configuration: a certificate that was renewed counts for connections that come after, without a restart.
+/// With this table a listener speaks TLS (1.2 and 1.3) and nothing else; HTTP/2 and HTTP/1.1 are agreed on by ALPN (HTTP/1.1 alone under
+/// `[admin]`). The files are PEM. They are looked at like the configuration: a certificate that was renewed counts for connections that come
+/// after, without a restart.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(transform = in_order::<Self>)]
