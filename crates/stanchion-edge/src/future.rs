@@ -25,6 +25,7 @@ use crate::{
     identity,
     layer::Heartbeats,
     live::{Live, is_plain},
+    refused::Refused,
 };
 
 /// The largest whole reply that is turned into a stream; what is held of a document before it commits is no larger.
@@ -132,16 +133,15 @@ where
         let state = match route {
             None => {
                 let text = format!("nothing is served at {} {}", head.method, head.uri.path());
-                State::Answered {
-                    response: Some(render::local_error(dialect, StatusCode::NOT_FOUND, "not_found", &text)),
-                }
+                let response = render::local_error(dialect, StatusCode::NOT_FOUND, "not_found", &text);
+                State::Answered { response: Some(Refused::UnknownPath.mark(response)) }
             }
             Some(_) if head.method != Method::POST => {
                 let text = format!("{} is not allowed here: use POST", head.method);
                 let mut response =
                     render::local_error(dialect, StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", &text);
                 response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
-                State::Answered { response: Some(response) }
+                State::Answered { response: Some(Refused::WrongMethod.mark(response)) }
             }
             Some(route) => State::Collecting {
                 body,
@@ -302,7 +302,9 @@ impl Settings {
         body: Bytes,
     ) -> Result<Request<Full<Bytes>>, Response<Bytes>> {
         let peek = wire_request::peek(route.dialect, &body).map_err(|error| {
-            render::local_error(self.dialect, StatusCode::BAD_REQUEST, "invalid_request", &error.to_string())
+            let text = error.to_string();
+            let response = render::local_error(self.dialect, StatusCode::BAD_REQUEST, "invalid_request", &text);
+            Refused::InvalidBody.mark(response)
         })?;
         let mut call = Call::new(route.dialect, route.stream.unwrap_or(peek.stream))
             .with_request_bytes(body.len())
@@ -384,7 +386,7 @@ impl Settings {
     }
 
     fn refuse(&self, error: &CollectError) -> Response<Bytes> {
-        match error {
+        let (refused, response) = match error {
             CollectError::TooLarge => {
                 let text = format!(
                     "the request body is larger than {} bytes; send less, or raise server.max_request_bytes",
@@ -394,7 +396,7 @@ impl Settings {
                     render::local_error(self.dialect, StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", &text);
                 // The rest of the body is not read.
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-                response
+                (Refused::BodyTooLarge, response)
             }
             CollectError::Stalled | CollectError::Slow => {
                 let text = match error {
@@ -404,15 +406,15 @@ impl Settings {
                 let mut response =
                     render::local_error(self.dialect, StatusCode::REQUEST_TIMEOUT, "request_timeout", &text);
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-                response
+                (Refused::BodyTimeout, response)
             }
-            CollectError::Broken => render::local_error(
-                self.dialect,
-                StatusCode::BAD_REQUEST,
-                "invalid_request",
-                "the request body broke off",
-            ),
-        }
+            CollectError::Broken => {
+                let text = "the request body broke off";
+                let response = render::local_error(self.dialect, StatusCode::BAD_REQUEST, "invalid_request", text);
+                (Refused::BodyBroken, response)
+            }
+        };
+        refused.mark(response)
     }
 
     fn render(&self, failure: &Failure) -> Response<Bytes> {

@@ -59,6 +59,8 @@
 //! | [`EdgeLayer::heartbeat`] | off | how often a client that waits hears something; 1 s or more |
 //! | [`EdgeLayer::heartbeat_for`] | off | the same, chosen for each call |
 //!
+//! What it refuses itself, it marks with [`Refused`] in the response's extensions, for whoever counts.
+//!
 //! Both features below are for replies that are Server-Sent Events: OpenAI's chats and responses, Anthropic's messages,
 //! and Gemini's with `alt=sse`. Lines of NDJSON (Ollama), Gemini's array and whole documents have no place for a word
 //! of ours. What is off costs nothing: no allocation and no lock.
@@ -127,12 +129,14 @@ mod future;
 mod identity;
 mod layer;
 mod live;
+mod refused;
 mod service;
 
 pub use body::EdgeBody;
 pub use future::EdgeFuture;
 pub use identity::is_name;
 pub use layer::EdgeLayer;
+pub use refused::Refused;
 pub use service::Edge;
 
 #[cfg(test)]

@@ -126,20 +126,21 @@ async fn what_cannot_be_asked_is_refused_in_the_dialects_form() {
     let untouched =
         |_: Request<Full<Bytes>>| -> Result<Response<ScriptedBody>, Failure> { panic!("nothing may be asked") };
     let small = EdgeLayer::new().max_request_bytes(16);
-    for (layer, request, status, needle) in [
-        (EdgeLayer::new(), post("/v1/nothing", "{}"), 404, "/v1/nothing"),
-        (EdgeLayer::new(), Request::get(CHAT).body(Full::default()).unwrap(), 405, "POST"),
-        (EdgeLayer::new(), post(CHAT, "{\"model\":"), 400, "JSON"),
-        (EdgeLayer::new(), post(CHAT, "[]"), 400, "object"),
-        (EdgeLayer::new(), post(CHAT, r#"{"model":7}"#), 400, "model"),
-        (EdgeLayer::new(), post(CHAT, ""), 400, "JSON"),
-        (small, post("/v1/messages", r#"{"model":"much too long"}"#), 413, "16 bytes"),
+    for (layer, request, status, needle, reason) in [
+        (EdgeLayer::new(), post("/v1/nothing", "{}"), 404, "/v1/nothing", Refused::UnknownPath),
+        (EdgeLayer::new(), Request::get(CHAT).body(Full::default()).unwrap(), 405, "POST", Refused::WrongMethod),
+        (EdgeLayer::new(), post(CHAT, "{\"model\":"), 400, "JSON", Refused::InvalidBody),
+        (EdgeLayer::new(), post(CHAT, "[]"), 400, "object", Refused::InvalidBody),
+        (EdgeLayer::new(), post(CHAT, r#"{"model":7}"#), 400, "model", Refused::InvalidBody),
+        (EdgeLayer::new(), post(CHAT, ""), 400, "JSON", Refused::InvalidBody),
+        (small, post("/v1/messages", r#"{"model":"much too long"}"#), 413, "16 bytes", Refused::BodyTooLarge),
     ] {
         let (head, body) = asked(layer, request, untouched).await;
         let body = body.unwrap();
         let parsed: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(head.status().as_u16(), status, "{parsed}");
         assert!(parsed["error"]["message"].as_str().unwrap().contains(needle), "{parsed}");
+        assert_eq!(head.extensions().get(), Some(&reason), "{parsed}");
     }
 }
 
@@ -174,6 +175,8 @@ async fn an_upload_that_pauses_is_not_waited_for_without_end() {
         let start = tokio::time::Instant::now();
         let response = EdgeLayer::new().layer(service_fn(answer)).oneshot(request).await.unwrap();
         assert_eq!((response.status().as_u16(), start.elapsed()), (status, s(after)), "{pauses:?}");
+        let expected = (status == 408).then_some(&Refused::BodyTimeout);
+        assert_eq!(response.extensions().get(), expected, "{pauses:?}");
     }
 }
 

@@ -5,6 +5,7 @@ mod measure;
 mod names;
 mod parts;
 mod records;
+mod refusals;
 mod router;
 mod transports;
 
@@ -31,6 +32,7 @@ pub use self::{
     names::{Found, Glob, ModelNames, Route},
     parts::Parts,
     records::Records,
+    refusals::{Refusal, Refusals},
     router::{ModelRouter, RouterFuture},
     transports::Transports,
 };
@@ -70,6 +72,8 @@ pub struct Gateway {
     pub credentials: CredentialPools,
     /// Who writes call records, if that is configured.
     pub records: Records,
+    /// How many were turned away before a model was asked.
+    pub refusals: Refusals,
     /// What ends all requests at once.
     pub end: End,
     /// How clients connect.

@@ -22,7 +22,9 @@ use stanchion::{
     usage::{Catalogue, Money, UsageLayer},
 };
 
-use super::{End, Ending, Gateway, ModelNames, ModelRouter, ModelService, Records, Route, Transports, router::Served};
+use super::{
+    End, Ending, Gateway, ModelNames, ModelRouter, ModelService, Records, Refusals, Route, Transports, router::Served,
+};
 use crate::{
     admin::Drains,
     config::{self, Complaint, Config, Model, ServerSettings, TelemetrySettings},
@@ -47,6 +49,7 @@ type Pools = HashMap<(Duration, ClientTls), Transport>;
 /// | sessions whose prompt caches are watched | the `[cache]` table is the same | they are forgotten |
 /// | what a client has used up of its limits | it has limits, by its name | it is forgotten |
 /// | who was taken out of service | always, by the candidate's name | |
+/// | how many were turned away at the door | always | |
 /// | who writes call records | always: another file is gone on with from the next record on | |
 /// | connections to providers | some model has their `timeouts.connect`, and the provider the same `tls` table | requests on them end, and none is kept |
 #[derive(Default)]
@@ -54,6 +57,7 @@ pub struct Parts {
     observer: Option<Arc<dyn Observer>>,
     sinks: Vec<Arc<dyn Sink>>,
     records: Records,
+    refusals: Refusals,
     end: End,
     drains: Drains,
     limiters: Limiters,
@@ -171,6 +175,7 @@ impl Parts {
             scheduler: self.scheduler.clone(),
             credentials: self.credentials.clone(),
             records: self.records.clone(),
+            refusals: self.refusals.clone(),
             end: self.end.clone(),
             server,
             telemetry,

@@ -20,7 +20,7 @@ use super::{
     activity::{Activity, Clock, Overdue, Watched},
     held::Held,
 };
-use crate::config::ServerSettings;
+use crate::{config::ServerSettings, gateway::Refusal};
 
 /// How long a client may take nothing of what is sent to it.
 #[cfg(target_os = "linux")]
@@ -39,6 +39,9 @@ pub trait Answer: Clone + Send + 'static {
 
     /// How clients connect, from now on.
     fn server(&self) -> ServerSettings;
+
+    /// Somebody was turned away before there was a request to answer.
+    fn refused(&self, refusal: Refusal);
 
     /// Answers one.
     fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Self::Body>> + Send + 'static;
@@ -67,8 +70,17 @@ pub(super) async fn serve<A: Answer>(stream: TcpStream, peer: Peer, answer: A, l
     };
     match shaken {
         Ok(Ok(stream)) => serve_requests(stream, peer, answer, lifecycle, limits).await,
-        Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
-        Err(_) => tracing::debug!("a TLS handshake took too long"),
+        Ok(Err(error)) => {
+            // Who leaves without a word, as those do who only look whether somebody listens, was not refused.
+            if error.kind() != io::ErrorKind::UnexpectedEof {
+                answer.refused(Refusal::Tls);
+            }
+            tracing::debug!(%error, "a TLS handshake failed");
+        }
+        Err(_) => {
+            answer.refused(Refusal::Tls);
+            tracing::debug!("a TLS handshake took too long");
+        }
     }
 }
 
@@ -80,7 +92,7 @@ async fn serve_requests<A: Answer>(
     limits: ListenerLimits,
 ) {
     let activity = Activity::new();
-    let requests = activity.clone();
+    let (requests, door) = (activity.clone(), answer.clone());
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer);
         let (answer, running) = (answer.clone(), requests.begin(request.version()));
@@ -101,6 +113,9 @@ async fn serve_requests<A: Answer>(
             biased;
             ended = connection.as_mut() => break ended,
             overdue = poll_fn(|cx| clock.poll(cx)) => {
+                if overdue == Overdue::Head {
+                    door.refused(Refusal::HeadTimeout);
+                }
                 if going || overdue == Overdue::Head {
                     tracing::debug!(?overdue, "a client took too long");
                     return;
@@ -113,6 +128,11 @@ async fn serve_requests<A: Answer>(
         connection.as_mut().graceful_shutdown();
     };
     if let Err(error) = ended {
+        match error.downcast_ref::<hyper::Error>() {
+            Some(error) if error.is_parse_too_large() => door.refused(Refusal::HeadTooLarge),
+            Some(error) if error.is_parse() => door.refused(Refusal::HeadMalformed),
+            _ => {}
+        }
         tracing::debug!(%error, "a connection ended early");
     }
 }

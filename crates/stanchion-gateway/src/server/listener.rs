@@ -6,6 +6,7 @@ use super::{
     Lifecycle, Phase,
     connection::{self, Answer, Peer},
 };
+use crate::gateway::Refusal;
 
 /// How long a listener that cannot take connections waits before it tries again.
 const MOMENT: Duration = Duration::from_millis(100);
@@ -55,8 +56,13 @@ impl Listener {
         let Self(listener) = self;
         let mut connections = JoinSet::new();
         let mut draining = pin!(lifecycle.reached(Phase::Draining));
+        let mut was_full = false;
         loop {
             let full = connections.len() >= answer.server().limits.connections;
+            if full && !was_full {
+                answer.refused(Refusal::Connections);
+            }
+            was_full = full;
             let accepted = tokio::select! {
                 biased;
                 () = &mut draining => break,

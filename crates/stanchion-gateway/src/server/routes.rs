@@ -15,7 +15,7 @@ use super::{Lifecycle, connection::Answer, held::Held};
 use crate::{
     config::ServerSettings,
     current::Current,
-    gateway::ModelBody,
+    gateway::{ModelBody, Refusal},
     keys::{Running, TooMuch},
 };
 
@@ -37,6 +37,10 @@ impl Answer for Routes {
 
     fn server(&self) -> ServerSettings {
         self.current.get().gateway.server.clone()
+    }
+
+    fn refused(&self, refusal: Refusal) {
+        self.current.get().gateway.refusals.count(refusal);
     }
 
     fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Body>> + Send + 'static {
@@ -69,21 +73,22 @@ async fn answer(current: &Current, mut request: Request<Incoming>) -> Response<B
     let gateway = &served.gateway;
     let path = request.uri().path();
     let dialect = || route(path).map_or(Dialect::OpenAiChat, |route| route.dialect);
-    let refuse = |status, code: &str, text: &str| {
+    let refuse = |refusal, status, code: &str, text: &str| {
+        gateway.refusals.count(refusal);
         hang_up(render::local_error(dialect(), status, code, text).map(own_body), &request)
     };
     // HTTP/1 is held to it while it is read; HTTP/2 knows no such limit.
     if request.headers().len() > gateway.server.limits.headers {
         let text = format!("a request may have {} headers", gateway.server.limits.headers);
-        return refuse(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "too_many_headers", &text);
+        return refuse(Refusal::HeadTooLarge, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "too_many_headers", &text);
     }
     let Some(identity) = gateway.keys.identify(request.headers(), request.uri()) else {
         let text = "a client key is needed, and the one presented is not known";
-        return refuse(StatusCode::UNAUTHORIZED, "invalid_api_key", text);
+        return refuse(Refusal::UnknownKey, StatusCode::UNAUTHORIZED, "invalid_api_key", text);
     };
     if gateway.keys.is_empty() && is_foreign_page(request.headers()) {
         let text = "web pages of other sites may not ask here, since no client key is configured";
-        return refuse(StatusCode::FORBIDDEN, "permission_denied", text);
+        return refuse(Refusal::ForeignPage, StatusCode::FORBIDDEN, "permission_denied", text);
     }
     if path == "/v1/models" && request.method() == Method::GET {
         return json(gateway.names.list(identity.models()).to_string());
@@ -91,7 +96,13 @@ async fn answer(current: &Current, mut request: Request<Incoming>) -> Response<B
     let running = match route(path).map(|_| identity.admit()) {
         None => None,
         Some(Ok(running)) => running,
-        Some(Err(too_much)) => return hang_up(too_many(dialect(), too_much), &request),
+        Some(Err(too_much)) => {
+            gateway.refusals.count(match too_much {
+                TooMuch::Often { .. } => Refusal::Rate,
+                TooMuch::AtOnce { .. } => Refusal::Concurrency,
+            });
+            return hang_up(too_many(dialect(), too_much), &request);
+        }
     };
     identity.apply(request.headers_mut());
     if let Some(models) = identity.models() {
@@ -100,9 +111,12 @@ async fn answer(current: &Current, mut request: Request<Incoming>) -> Response<B
     if let Some(tenant) = identity.tenant() {
         request.extensions_mut().insert(tenant.clone());
     }
-    let mut edge = gateway.edge.clone();
+    let (mut edge, refusals) = (gateway.edge.clone(), gateway.refusals.clone());
     drop(served);
     let Ok(response) = edge.call(request).await;
+    if let Some(refusal) = response.extensions().get().copied().and_then(Refusal::of_edge) {
+        refusals.count(refusal);
+    }
     response.map(|body| Either::Left(Held::new(body, running)))
 }
 

@@ -5,5 +5,6 @@ mod destinations;
 mod identity;
 mod limits;
 mod peers;
+mod refusals;
 mod smuggling;
 mod tls;

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use stanchion::telemetry::Metrics;
 use stanchion_gateway::{config::Config, gateway::Gateway, server::Server};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
@@ -143,13 +144,20 @@ impl Listening {
     }
 
     pub(crate) async fn configured(config: &str) -> Self {
+        Self::counting(config).await.0
+    }
+
+    /// The same, with its metrics.
+    pub(crate) async fn counting(config: &str) -> (Self, Metrics) {
         let config = Config::parse("f", config, &|_| None).unwrap_or_else(|error| panic!("{error}"));
-        let server = Server::bind(config.server.listen, Gateway::new(&config, None), false).await.unwrap();
+        let (gateway, metrics) = (Gateway::new(&config, None), Metrics::new());
+        gateway.measure(&metrics);
+        let server = Server::bind(config.server.listen, gateway, false).await.unwrap();
         let address = server.address().unwrap();
         let task = tokio::spawn(async move {
             server.serve(pending()).await;
         });
-        Self { address, task }
+        (Self { address, task }, metrics)
     }
 
     pub(crate) async fn connect(&self) -> Client<TcpStream> {

@@ -109,6 +109,8 @@ metrics! {
         "How long requests have waited: for a queue, a backoff, or a circuit";
     RequestBytes: Counter "stanchion_request_bytes_total", "bytes", &["model"], &[], "Bytes of the requests' bodies";
     ResponseBytes: Counter "stanchion_response_bytes_total", "bytes", &["model"], &[], "Bytes of the replies' bodies, as far as they went";
+    Refusals: Counter "stanchion_refusals_total", "refusals", &["reason"], &[],
+        "What was turned away at the door, before a model was asked, by why: it is in no metric of requests";
 
     Attempts: Counter "stanchion_attempts_total", "attempts", &["candidate"], &[], "Physical attempts that began";
     Commits: Counter "stanchion_commits_total", "attempts", &["candidate"], &[],

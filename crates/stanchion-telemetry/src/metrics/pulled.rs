@@ -63,6 +63,11 @@ impl Pulled {
         self.set(Id::OtlpDropped, [], dropped as f64);
     }
 
+    /// So many were turned away before a model was asked, for this reason: one of a fixed list.
+    pub fn refusals(&mut self, reason: &'static str, count: u64) {
+        self.set(Id::Refusals, [reason.into()], count as f64);
+    }
+
     /// At most so many series of a metric.
     pub(super) fn of(&self, id: usize, most: usize) -> impl Iterator<Item = (&Labels, f64)> {
         self.0

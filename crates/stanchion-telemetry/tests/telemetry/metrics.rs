@@ -283,7 +283,11 @@ async fn what_others_know_is_asked_at_the_scrape() {
         pulled.circuit(&"a/x".into(), CircuitGauge::Open);
         pulled.circuit(&"a/x".into(), CircuitGauge::Closed);
     });
-    metrics.pull(|pulled| pulled.call_records(10, 4));
+    metrics.pull(|pulled| {
+        pulled.call_records(10, 4);
+        pulled.refusals("unknown_key", 7);
+        pulled.refusals("rate", 0);
+    });
     let told = samples(&metrics);
     for (sample, value) in [
         (r#"stanchion_queue_depth{class="background"}"#, 3.0),
@@ -294,6 +298,8 @@ async fn what_others_know_is_asked_at_the_scrape() {
         (r#"stanchion_circuit_state{candidate="a/x",state="closed"}"#, 1.0),
         (r#"stanchion_circuit_state{candidate="a/x",state="half_open"}"#, 0.0),
         ("stanchion_call_records_dropped_total", 4.0),
+        (r#"stanchion_refusals_total{reason="unknown_key"}"#, 7.0),
+        (r#"stanchion_refusals_total{reason="rate"}"#, 0.0),
     ] {
         expect(&told, sample, value);
     }
