@@ -95,7 +95,7 @@ otlp = {{ endpoint = "{collector.url}", headers_env = "COLLECTOR" }}
         key=PLANTED["provider key"],
         retries=1,
         admin_more='key_env = "ADMIN_KEY"',
-        more=f'[clients.me]\nkey = "{PLANTED["client key"]}"\n' + kept,
+        more=f'[clients.me]\nkey = "{PLANTED["client key"]}"\nidentity_headers = true\n' + kept,
         log_level="trace",
     )
     words = error(503, PLANTED["provider's words"], "server_error")

@@ -99,8 +99,10 @@ expect = { told = [{ prompt_cache_break = { call_number = 2, previous_cache_read
 const CLIENTS: &str = r#"
 [clients.one]
 key_sha256 = "9b346041bc9a49574eb2665b2ad2a0a3f9f9cce4e42f5d1f26deb8a256b5966a"
+identity_headers = true
 [clients.two]
 key_sha256 = "c8df51469c308a59bfbd48a3e0bdd228ca922d6032035f5ef6e4ad45f473a9f3"
+identity_headers = true
 "#;
 
 #[tokio::test]

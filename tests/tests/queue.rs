@@ -102,7 +102,8 @@ async fn an_owner_cannot_exceed_its_share() {
 #[tokio::test]
 async fn a_key_that_pins_owner_and_class_lets_nobody_promote_himself() {
     let tables = "[models.m]\ncandidates = [{ provider = \"p\" }]\n[models.m.admission]\nconcurrency = 1\n\
-        [clients.person]\nkey = \"of-a-person\"\n[clients.robot]\nkey = \"of-a-robot\"\nowner = \"robots\"\nclass = \"background\"\n";
+        [clients.person]\nkey = \"of-a-person\"\nidentity_headers = true\n\
+        [clients.robot]\nkey = \"of-a-robot\"\nidentity_headers = true\nowner = \"robots\"\nclass = \"background\"\n";
     let (upstream, gateway) = gateway(&["p"], tables).await;
     let call = |key: &str, user: &str| {
         let mut call = Call::new(&provider("any"), gateway.address(), "m", "")

@@ -88,7 +88,7 @@ pub struct Config {
     pub warnings: Vec<Complaint>,
     /// The largest request body, in bytes.
     pub max_request_bytes: usize,
-    /// Whether clients are believed what they say of themselves.
+    /// Whether callers are believed what they say of themselves where none has a key.
     pub identity_headers: bool,
     /// The clients that may connect; anyone may if there is none.
     pub clients: Vec<Client>,

@@ -191,8 +191,8 @@ impl Checker<'_> {
 
     fn config(&mut self, file: &file::File) -> Config {
         let server = self.server(&file.server);
-        let identity_headers = file.server.identity_headers.unwrap_or(true);
-        let clients = self.clients(file, identity_headers);
+        let identity_headers = file.server.identity_headers.as_ref().is_none_or(|set| *set.get_ref());
+        let clients = self.clients(file);
         let passes_any = |provider: &file::Provider| provider.passthrough.as_ref().is_some_and(|it| *it.get_ref());
         if file.models.is_empty() && !file.providers.values().any(|provider| passes_any(provider.get_ref())) {
             self.complaints.push(Complaint {

@@ -12,13 +12,21 @@ pub(super) const NO_OWNER: &str =
     "an owner is a name of 1 to 256 bytes, without control characters or spaces around it";
 
 impl Checker<'_> {
-    pub(super) fn clients(&mut self, file: &file::File, identity_headers: bool) -> Vec<Client> {
+    pub(super) fn clients(&mut self, file: &file::File) -> Vec<Client> {
+        if let Some(set) =
+            file.server.identity_headers.as_ref().filter(|set| *set.get_ref() && !file.clients.is_empty())
+        {
+            self.warn(
+                set.span(),
+                "counts only where no client has a key: set it for each client that may say whose its requests are",
+            );
+        }
         let mut known: HashMap<[u8; 32], &str> = HashMap::new();
         let mut clients = Vec::new();
         for (name, spanned) in &file.clients {
             let client = spanned.get_ref();
             let key = self.client_key(spanned);
-            let believed = client.identity_headers.unwrap_or(identity_headers);
+            let believed = client.identity_headers.unwrap_or(false);
             self.client_names(name, spanned, believed);
             let Some(key) = key else { continue };
             if let Some(other) = known.insert(key, name) {

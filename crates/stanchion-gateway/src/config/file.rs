@@ -120,8 +120,9 @@ pub(super) struct Client {
     /// whose requests they are, whatever the client says: nobody promotes itself
     #[schemars(with = "Option<Words<RequestClass>>")]
     pub(super) class: Option<RequestClass>,
-    /// whether its `x-stanchion-*` headers count
-    #[schemars(extend("x-default" = "as under `[server]`"))]
+    /// whether its `x-stanchion-*` headers count: it may then say whose its requests are and of which class. For a service that asks on behalf of others;
+    /// who has no such leave has a share of the queue by its own name
+    #[schemars(extend("default" = false))]
     pub(super) identity_headers: Option<bool>,
 }
 

@@ -24,9 +24,10 @@ pub(in super::super) struct Server {
     /// whether keys may stand in the file itself, as `key`, `api_key` and `api_keys`: whoever reads or copies it has them
     #[schemars(extend("default" = false))]
     pub(in super::super) inline_keys: Option<bool>,
-    /// whether the `x-stanchion-*` headers of requests count. Turn it off where clients must not choose their class, commit policy or events
+    /// whether the `x-stanchion-*` headers of requests count where no client has a key. Turn it off where callers must not choose their class, commit
+    /// policy or events. A client with a key needs its own leave: see `[clients.NAME]`
     #[schemars(extend("default" = true))]
-    pub(in super::super) identity_headers: Option<bool>,
+    pub(in super::super) identity_headers: Option<Spanned<bool>>,
     /// What is borne of clients.
     #[serde(default)]
     pub(in super::super) limits: ListenerLimits,

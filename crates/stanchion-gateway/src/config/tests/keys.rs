@@ -78,7 +78,7 @@ fn a_relative_path_begins_where_the_file_is() {
 
 #[test]
 fn a_client_may_be_told_who_it_is() {
-    let text = "[clients.bot]\nkey = \"k\"\nowner = \"team\"\nclass = \"background\"\nidentity_headers = false";
+    let text = "[clients.bot]\nkey = \"k\"\nowner = \"team\"\nclass = \"background\"";
     let client = &parse(&with(text)).unwrap().clients[0];
     assert_eq!(
         (client.owner.as_deref(), client.class, client.identity_headers),
@@ -93,9 +93,30 @@ fn a_client_may_be_told_who_it_is() {
         assert!(error.contains("an owner is a name"), "{error}");
     }
     // Who may not say whose requests they are has a share of its own.
-    for (line, owner) in [("", None), ("identity_headers = false", Some("bot")), ("owner = \"Büro\"", Some("Büro"))] {
+    for (line, owner) in [("identity_headers = true", None), ("", Some("bot")), ("owner = \"Büro\"", Some("Büro"))] {
         let client = &parse(&with(&format!("[clients.bot]\nkey = \"k\"\n{line}"))).unwrap().clients[0];
         assert_eq!(client.owner.as_deref(), owner);
+    }
+}
+
+#[test]
+fn a_client_with_a_key_is_believed_only_where_it_says_so() {
+    let config = |text: &str| parse(&with(text)).unwrap();
+    assert!(config("").identity_headers, "where nobody has a key, whoever comes in is trusted");
+    assert!(!config("[server]\nidentity_headers = false").identity_headers);
+    let table = "[clients.bot]\nkey = \"k\"\n";
+    for (server, own, believed, warnings) in [
+        ("", "", false, 0),
+        ("", "identity_headers = true", true, 0),
+        ("", "identity_headers = false", false, 0),
+        ("[server]\nidentity_headers = false\n", "identity_headers = true", true, 0),
+        ("[server]\nidentity_headers = true\n", "", false, 1),
+    ] {
+        let config = config(&format!("{server}{table}{own}"));
+        assert_eq!((config.clients[0].identity_headers, config.warnings.len()), (believed, warnings), "{server}{own}");
+        for warning in &config.warnings {
+            assert_eq!(warning.key, "server.identity_headers", "{}", warning.reason);
+        }
     }
 }
 
