@@ -1,10 +1,10 @@
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// What went wrong, whatever its source: a status, an in-band error, a broken transport, a limit of our own.
 ///
 /// What each kind means for retry, fallback, circuit and the client stands in [`Disposition`](crate::Disposition).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
+/// Serialises as its [`code`](Self::code).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FailureKind {
     /// No connection: name not found, refused, TLS handshake failed, or none within the connect limit.
@@ -81,6 +81,12 @@ pub enum FailureKind {
     Misconfigured,
     /// A foreign layer failed in a way that tells nothing.
     Unknown,
+}
+
+impl Serialize for FailureKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.code())
+    }
 }
 
 impl FailureKind {
@@ -287,5 +293,12 @@ mod tests {
             include_str!("failure_kind.rs").split("pub enum FailureKind {").nth(1).unwrap().split('}').next().unwrap();
         let names: Vec<&str> = variants.lines().filter_map(|line| line.trim().strip_suffix(',')).collect();
         assert_eq!(FailureKind::ALL.map(|kind| format!("{kind:?}")).to_vec(), names);
+    }
+
+    #[test]
+    fn a_kind_has_one_name_wherever_it_is_told() {
+        for kind in FailureKind::ALL {
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.code());
+        }
     }
 }

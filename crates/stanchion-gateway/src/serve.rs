@@ -99,12 +99,12 @@ pub async fn run(serve: &Serve) -> ExitCode {
         tokio::join!(reloading, tell_the_system(&lifecycle), system::keep_alive());
         pending::<()>().await;
     };
-    let (mut code, second) = (0, ends.second);
+    let (mut code, mut second) = (0, ends.second);
     let first = async {
         let _ = ends.first.await;
     };
-    let at_once = async { code = second.await.unwrap_or(1) };
-    let ended = tokio::select! {
+    let at_once = async { code = (&mut second).await.unwrap_or(1) };
+    let mut ended = tokio::select! {
         ended = server.serve_until(first, at_once) => ended,
         () = besides => unreachable!("it waits for ever"),
     };
@@ -113,10 +113,16 @@ pub async fn run(serve: &Serve) -> ExitCode {
         let _ = served.await;
     }
     settle(&lifecycle).await;
-    exporting.end().await;
     let written = tokio::task::spawn_blocking(move || records.close(LAST_RECORDS)).await;
     if !written.unwrap_or(false) {
         tracing::warn!("the last call records are not written: the disk is too slow");
+    }
+    // A collector may be far away, and slow: who asks a second time does not wait for it.
+    if ended != Ended::AtOnce {
+        tokio::select! {
+            () = exporting.end() => {}
+            asked = &mut second => (code, ended) = (asked.unwrap_or(1), Ended::AtOnce),
+        }
     }
     match ended {
         Ended::Whole => tracing::info!("ended; every reply was whole"),

@@ -264,7 +264,7 @@ async fn a_drained_candidate_is_not_asked_and_subscribers_are_told_who_did_it() 
     subscriber.until(r#""name":"a/x","drained":true"#).await;
     subscriber.text.clear();
     running.call().await;
-    subscriber.until(r#""candidate":"a/y","attempt":1,"failure":"connect""#).await;
+    subscriber.until(r#""candidate":"a/y","attempt":1,"failure":"connect_failed""#).await;
     assert!(!subscriber.text.contains(r#""candidate":"a/x","attempt""#), "{}", subscriber.text);
     assert_eq!(running.ask("POST", "/candidates/a/y/drain", &action).await.status, 200);
     assert_eq!(running.call().await, (503, "candidate_drained".into()));
@@ -311,7 +311,7 @@ async fn one_who_reads_nothing_holds_up_nobody_and_the_end_comes_all_the_same() 
     for _ in 0..300 {
         running.call().await;
     }
-    reading.until(r#""failure":"connect""#).await;
+    reading.until(r#""failure":"connect_failed""#).await;
     assert_eq!(running.ask("GET", "/status", &[]).await.status, 200);
     running.handle.draining();
     let ready = running.ask("GET", "/readyz", &[]).await;

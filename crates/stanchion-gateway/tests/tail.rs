@@ -133,7 +133,7 @@ fn what_happens_is_told_line_by_line() {
         "attempt   m         p/x               attempt 1 failed after",
         "fallback  m         p/x               to p/y",
         "attempt   m         p/y               attempt 2 failed after",
-        "failed    m         p/y               connect, ",
+        "failed    m         p/y               connect failed, ",
     ]) {
         assert!(line.get(14..).is_some_and(|line| line.starts_with(rest)), "{line:?} is not {rest:?}");
         assert!(!line.contains('\x1b'), "no terminal, no colours");

@@ -49,7 +49,7 @@ fn a_record_is_written_and_a_span_is_logged_before_the_process_ends() {
     assert!(child.wait().unwrap().success(), "{told}");
 
     let records = folder.records("calls.jsonl");
-    assert_eq!((records.len(), &records[0]["failure"]), (1, &"connect".into()));
+    assert_eq!((records.len(), &records[0]["failure"]), (1, &"connect_failed".into()));
     let closed: Vec<&str> = told.lines().filter(|line| line.contains("close")).collect();
     assert_eq!(closed.len(), 2, "{told}");
     assert!(closed[0].contains("attempt{number=1") && closed[0].contains("failure=\"connect_failed\""), "{told}");

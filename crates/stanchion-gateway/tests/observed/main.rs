@@ -73,7 +73,7 @@ fn config(provider: &Provider, more: &str) -> String {
     format!(
         "[server]\ninline_keys = true\n[providers.openai]\ndialect = \"openai\"\nbase_url = \"http://{}/v1\"\napi_key = \"canary-key\"\n\
          [models.main]\ncandidates = [{{ provider = \"openai\", model = \"gpt-4o\" }}, {{ provider = \"openai\", model = \"gpt-4o-mini\" }}]\n\
-         [defaults.retry]\nmax_retries = 1\nbase = \"5ms\"\n[defaults.circuit]\nopen = \"0s\"\n{more}\n",
+         [defaults.retry]\nmax_retries = 1\nbase = \"50ms\"\n[defaults.circuit]\nopen = \"0s\"\n{more}\n",
         provider.address
     )
 }

@@ -13,9 +13,9 @@ use opentelemetry_proto::tonic::{
 };
 use prost::Message;
 use tokio::{
-    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines},
     net::{TcpListener, TcpStream},
-    process::Command,
+    process::{Child, ChildStderr, Command},
 };
 
 use crate::{
@@ -79,6 +79,60 @@ fn hexadecimal(id: &[u8]) -> String {
     digits.filter_map(|digit| char::from_digit(digit, 16)).collect()
 }
 
+/// A gateway whose log can be read, and where its clients connect.
+async fn serve(config: &std::path::Path) -> (Child, Lines<BufReader<ChildStderr>>, String) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_stanchion"))
+        .args(["serve", "--listen", "127.0.0.1:0", "--config"])
+        .arg(config)
+        .env_clear()
+        .env("NO_COLOR", "1")
+        .env("COLLECTOR", "x-tenant=canary-tenant,authorization=Bearer%20canary-token")
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
+    loop {
+        let line = log.next_line().await.unwrap().expect("it ended");
+        if let Some((_, address)) = line.split_once("listening on http://") {
+            return (child, log, address.to_owned());
+        }
+    }
+}
+
+fn terminate(child: &Child) {
+    let status = std::process::Command::new("kill").args(["-TERM", &child.id().unwrap().to_string()]).status();
+    assert!(status.unwrap().success());
+}
+
+/// What is left of a log.
+async fn rest(mut log: Lines<BufReader<ChildStderr>>) -> String {
+    let mut told = String::new();
+    while let Some(line) = log.next_line().await.unwrap() {
+        told.push_str(&line);
+        told.push('\n');
+    }
+    told
+}
+
+#[tokio::test]
+async fn who_asks_for_the_end_twice_does_not_wait_for_a_collector() {
+    let (provider, folder) = (Provider::start().await, Folder::new());
+    let collector = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let otlp = format!("[telemetry.otlp]\nendpoint = \"http://{}\"\n", collector.local_addr().unwrap());
+    let path = folder.path("stanchion.toml");
+    fs::write(&path, config(&provider, &otlp)).unwrap();
+    let (mut child, log, _) = serve(&path).await;
+    terminate(&child);
+    // Its last words have begun, and nobody takes them.
+    let (mut stream, _) = collector.accept().await.unwrap();
+    stream.read_exact(&mut [0; 1]).await.unwrap();
+    terminate(&child);
+    let told = rest(log).await;
+    assert_eq!(child.wait().await.unwrap().code(), Some(143), "{told}");
+    assert!(told.contains("ended at once") && !told.contains("the collector is too slow"), "{told}");
+}
+
 #[tokio::test]
 async fn what_becomes_of_requests_reaches_a_collector_before_the_process_ends_and_no_word_of_them() {
     let (provider, collector, folder) = (Provider::start().await, Collector::start().await, Folder::new());
@@ -88,23 +142,7 @@ async fn what_becomes_of_requests_reaches_a_collector_before_the_process_ends_an
     );
     let path = folder.path("stanchion.toml");
     fs::write(&path, config(&provider, &otlp)).unwrap();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_stanchion"))
-        .args(["serve", "--listen", "127.0.0.1:0", "--config"])
-        .arg(&path)
-        .env_clear()
-        .env("NO_COLOR", "1")
-        .env("COLLECTOR", "x-tenant=canary-tenant,authorization=Bearer%20canary-token")
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
-    let address = loop {
-        let line = log.next_line().await.unwrap().expect("it ended");
-        if let Some((_, address)) = line.split_once("listening on http://") {
-            break address.to_owned();
-        }
-    };
+    let (mut child, log, address) = serve(&path).await;
     provider.play([Play::Overloaded, Play::Whole, Play::Cut]);
     for parent in [format!("traceparent: 00-{TRACE}-00f067aa0ba902b7-01\r\n"), String::new()] {
         let mut stream = TcpStream::connect(&address).await.unwrap();
@@ -117,12 +155,8 @@ async fn what_becomes_of_requests_reaches_a_collector_before_the_process_ends_an
         stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
         stream.read_to_end(&mut Vec::new()).await.unwrap();
     }
-    let term = std::process::Command::new("kill").args(["-TERM", &child.id().unwrap().to_string()]).status();
-    assert!(term.unwrap().success());
-    let mut told = String::new();
-    while let Some(line) = log.next_line().await.unwrap() {
-        told.push_str(&line);
-    }
+    terminate(&child);
+    let told = rest(log).await;
     assert!(child.wait().await.unwrap().success(), "{told}");
 
     let got = collector.got.lock().unwrap();
@@ -147,6 +181,8 @@ async fn what_becomes_of_requests_reaches_a_collector_before_the_process_ends_an
     let retried = requests.iter().find(|span| hexadecimal(&span.trace_id) == TRACE).unwrap();
     assert_eq!((&*retried.name, text(&retried.attributes, "stanchion.ending")), ("chat main", Some("complete")));
     assert!(retried.events.iter().any(|event| event.name == "provider_retry"), "{retried:?}");
+    assert_eq!(text(&retried.attributes, "stanchion.provider.model"), Some("gpt-4o"));
+    assert_eq!(text(&retried.attributes, "gen_ai.response.model"), None, "what was asked for is not what has answered");
     let attempts: Vec<_> = spans.iter().filter(|span| span.parent_span_id == retried.span_id).collect();
     let outcomes: Vec<_> = attempts.iter().map(|span| text(&span.attributes, "stanchion.outcome")).collect();
     assert_eq!(outcomes, [Some("failed"), Some("answered")]);

@@ -175,7 +175,7 @@ metrics! {
         "Call records that were lost: the disk was too slow, or failed";
     OtlpSent: Counter "stanchion_otlp_spans_sent_total", "spans", &[], &[], "Spans that the collector of OTLP took";
     OtlpDropped: Counter "stanchion_otlp_spans_dropped_total", "spans", &[], &[],
-        "Spans that were lost: their queue was full, or the collector did not take them";
+        "Spans that were lost: their queue was full, or the collector did not take them, or only in part";
     Overflow: Counter "stanchion_metrics_overflow_total", "updates", &["metric"], &[],
         "Updates that were not counted, since their metric has as many label sets as it may have";
 }

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use bytes::Bytes;
+use bytes::{Buf, BufMut, Bytes};
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body::Body;
 use http_body_util::{BodyExt, Full};
@@ -23,8 +23,8 @@ use tower_service::Service;
 use super::{
     OtlpSettings, State,
     message::{
-        KeyValue, MetricsRequest, Resource, ResourceMetrics, ResourceSpans, Scope, ScopeMetrics, ScopeSpans,
-        TraceRequest,
+        ExportResponse, KeyValue, MetricsRequest, Resource, ResourceMetrics, ResourceSpans, Scope, ScopeMetrics,
+        ScopeSpans, TraceRequest,
     },
     numbers,
     span::Finished,
@@ -123,9 +123,10 @@ impl OtlpExporter {
         let scope_spans = vec![ScopeSpans { scope: Some(scope()), spans }];
         let message =
             TraceRequest { resource_spans: vec![ResourceSpans { resource: Some(self.resource()), scope_spans }] };
-        let sent = self.send("v1/traces", message.encode_to_vec().into(), service, end).await;
-        let counter = if sent { &self.state.sent } else { &self.state.dropped };
-        counter.fetch_add(count, Ordering::Relaxed);
+        let rejected = self.send("v1/traces", message.encode_to_vec().into(), service, end).await;
+        let dropped = rejected.map_or(count, |rejected| rejected.min(count));
+        self.state.sent.fetch_add(count - dropped, Ordering::Relaxed);
+        self.state.dropped.fetch_add(dropped, Ordering::Relaxed);
     }
 
     async fn send_metrics<S, B>(&self, service: &mut S, end: &mut End<impl Future<Output = ()>>)
@@ -147,14 +148,15 @@ impl OtlpExporter {
         Resource { attributes: self.settings.resource.iter().map(attribute).collect() }
     }
 
-    /// Says whether it was taken. Once the end has come, nothing is tried a second time.
+    /// Says how much of it was taken and rejected all the same; `None` if it was not taken. Once the end has come, nothing is tried a
+    /// second time.
     async fn send<S, B>(
         &self,
         path: &str,
         message: Bytes,
         service: &mut S,
         end: &mut End<impl Future<Output = ()>>,
-    ) -> bool
+    ) -> Option<u64>
     where
         S: Service<Request<Full<Bytes>>, Response = Response<B>>,
         B: Body + Unpin,
@@ -164,16 +166,16 @@ impl OtlpExporter {
                 timeout(LIMIT, self.post(path, message.clone(), service)).await.unwrap_or(Outcome::Later("timeout"));
             self.tell(&outcome);
             match (outcome, wait) {
-                (Outcome::Taken, _) => return true,
+                (Outcome::Taken { rejected }, _) => return Some(rejected),
                 (Outcome::Later(_), Some(wait)) if !end.has_come() => tokio::select! {
                     biased;
-                    () = &mut *end => return false,
+                    () = &mut *end => return None,
                     () = sleep(wait) => {}
                 },
-                _ => return false,
+                _ => return None,
             }
         }
-        false
+        None
     }
 
     async fn post<S, B>(&self, path: &str, message: Bytes, service: &mut S) -> Outcome
@@ -190,15 +192,17 @@ impl OtlpExporter {
         }
         let Ok(response) = service.call(request).await else { return Outcome::Later("connection") };
         let status = response.status();
-        let (mut body, mut read) = (response.into_body(), 0);
+        let (mut body, mut answer) = (response.into_body(), Vec::new());
         while let Some(Ok(frame)) = body.frame().await {
-            read += frame.data_ref().map_or(0, bytes::Buf::remaining);
-            if read > ANSWER {
+            let Ok(data) = frame.into_data() else { continue };
+            if answer.len() + data.remaining() > ANSWER {
+                answer.clear();
                 break;
             }
+            answer.put(data);
         }
         match status {
-            status if status.is_success() => Outcome::Taken,
+            status if status.is_success() => Outcome::Taken { rejected: rejected(&answer) },
             // Those that the protocol says may be tried again.
             StatusCode::TOO_MANY_REQUESTS
             | StatusCode::BAD_GATEWAY
@@ -211,13 +215,13 @@ impl OtlpExporter {
     /// Tells that it fails, or that it works again: once.
     #[cfg_attr(not(feature = "tracing"), expect(unused_variables, reason = "nobody can be told"))]
     fn tell(&self, outcome: &Outcome) {
-        let failing = !matches!(outcome, Outcome::Taken);
+        let failing = !matches!(outcome, Outcome::Taken { .. });
         if self.state.failing.swap(failing, Ordering::Relaxed) == failing {
             return;
         }
         #[cfg(feature = "tracing")]
         match outcome {
-            Outcome::Taken => tracing::info!(target: "stanchion", "telemetry is sent by OTLP again"),
+            Outcome::Taken { .. } => tracing::info!(target: "stanchion", "telemetry is sent by OTLP again"),
             Outcome::Later(reason) | Outcome::Never(reason) => {
                 tracing::warn!(target: "stanchion", reason, "telemetry cannot be sent by OTLP; what does not fit into its queue is dropped");
             }
@@ -258,10 +262,19 @@ impl<F: Future<Output = ()>> Future for End<F> {
 
 /// What came of a message.
 enum Outcome {
-    Taken,
+    Taken {
+        /// How many spans or data points of it the collector did not want.
+        rejected: u64,
+    },
     /// Another time it may be taken.
     Later(&'static str),
     Never(&'static str),
+}
+
+/// How much of what a collector took it rejected all the same. One that says nothing, or nothing that can be read, took all.
+fn rejected(answer: &[u8]) -> u64 {
+    let partial = ExportResponse::decode(answer).ok().and_then(|answer| answer.partial_success);
+    partial.and_then(|partial| partial.rejected.try_into().ok()).unwrap_or(0)
 }
 
 fn scope() -> Scope {

@@ -227,6 +227,19 @@ pub(super) struct HistogramDataPoint {
     pub(super) attributes: Vec<KeyValue>,
 }
 
+/// What a collector says of spans and of metrics it took: how many of them it did not take. Why, which it may say too, is not read.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ExportResponse {
+    #[prost(message, optional, tag = "1")]
+    pub(super) partial_success: Option<PartialSuccess>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct PartialSuccess {
+    #[prost(int64, tag = "1")]
+    pub(super) rejected: i64,
+}
+
 impl KeyValue {
     pub(super) fn new(key: impl Into<String>, value: Value) -> Self {
         Self { key: key.into(), value: Some(AnyValue { value: Some(value) }) }

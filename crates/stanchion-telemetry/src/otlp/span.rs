@@ -91,7 +91,8 @@ fn request_span(record: &RequestRecord, trace: &RequestTrace, told: Told) -> mes
     attributes.add("gen_ai.operation.name", operation);
     attributes.add("gen_ai.provider.name", provider);
     attributes.add("gen_ai.request.model", &*began.model);
-    attributes.add_some("gen_ai.response.model", record.provider_model.as_deref());
+    // Which model has answered only its reply would say, and nobody reads that out of it.
+    attributes.add_some("stanchion.provider.model", record.provider_model.as_deref());
     attributes.add_some("error.type", error(record));
     attributes.add_some("http.response.status_code", record.status_code.map(u64::from));
     attributes.add("stanchion.request.id", &*began.id.to_string());

@@ -11,7 +11,10 @@ use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use opentelemetry_proto::tonic::{
-    collector::{metrics::v1::ExportMetricsServiceRequest, trace::v1::ExportTraceServiceRequest},
+    collector::{
+        metrics::v1::ExportMetricsServiceRequest,
+        trace::v1::{ExportTracePartialSuccess, ExportTraceServiceRequest, ExportTraceServiceResponse},
+    },
     common::v1::{KeyValue, any_value::Value},
     metrics::v1::metric::Data,
     trace::v1::Span,
@@ -29,12 +32,14 @@ use crate::attempt;
 #[derive(Clone, Default)]
 struct Collector {
     answers: Arc<Mutex<VecDeque<Option<StatusCode>>>>,
+    /// What it says besides.
+    says: Bytes,
     got: Arc<Mutex<Vec<(String, http::HeaderMap, Bytes)>>>,
 }
 
 impl Collector {
     fn answering(answers: impl IntoIterator<Item = Option<StatusCode>>) -> Self {
-        Self { answers: Arc::new(Mutex::new(answers.into_iter().collect())), got: Arc::default() }
+        Self { answers: Arc::new(Mutex::new(answers.into_iter().collect())), ..Self::default() }
     }
 
     fn service(
@@ -50,7 +55,7 @@ impl Collector {
                 collector.got.lock().unwrap().push((head.uri.to_string(), head.headers, body));
                 let answer = collector.answers.lock().unwrap().pop_front().unwrap_or(Some(StatusCode::OK));
                 let Some(status) = answer else { return pending().await };
-                Ok(Response::builder().status(status).body(Full::default()).unwrap())
+                Ok(Response::builder().status(status).body(Full::new(collector.says)).unwrap())
             }
         })
     }
@@ -208,6 +213,31 @@ async fn a_collector_that_fails_is_asked_again_and_one_that_refuses_is_not() {
         .await;
         assert_eq!((collector.uris().len(), (otlp.status().sent, otlp.status().dropped)), (requests, counted));
         assert_eq!(otlp.status().failing, counted.0 == 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_collector_takes_and_rejects_all_the_same_is_lost() {
+    let says = |rejected_spans| {
+        let partial_success = ExportTracePartialSuccess { rejected_spans, error_message: "canary".to_owned() };
+        ExportTraceServiceResponse { partial_success: Some(partial_success) }.encode_to_vec().into()
+    };
+    // Two of three spans, more than there were, a mere warning, nonsense, and more than is read.
+    for (says, counted) in [
+        (says(2), (1, 2)),
+        (says(7), (0, 3)),
+        (says(0), (3, 0)),
+        (says(-1), (3, 0)),
+        (Bytes::from_static(b"{}"), (3, 0)),
+        (says(2).repeat(10_000).into(), (3, 0)),
+    ] {
+        let (otlp, exporter) = Otlp::new(settings());
+        let layer = TelemetryLayer::new().seed(7).sink(Arc::new(otlp.clone()));
+        let collector = Collector { says, ..Collector::default() };
+        while_sending(exporter, &collector, ask(&layer, "01")).await;
+        let status = otlp.status();
+        assert_eq!((status.sent, status.dropped), counted);
+        assert_eq!((collector.uris().len(), status.failing), (1, false), "it is not sent a second time");
     }
 }
 
