@@ -16,32 +16,45 @@ pub(crate) struct Domain {
     pub(crate) shared: Arc<Shared>,
     /// What the scheduler calls it.
     pub(crate) at: u32,
-    /// What it is known by, and the candidate by which it was found first; `None` for requests without one.
-    known: Option<(FailureDomain, Arc<str>)>,
+    /// `None` for requests without a candidate.
+    known: Option<Known>,
     /// What `adaptive` has come to; [`u32::MAX`] if it does not adapt.
     cap: AtomicU32,
     adaptive: RwLock<Option<Limit>>,
 }
 
+/// Whose domain it is.
+pub(crate) struct Known {
+    pub(crate) identity: FailureDomain,
+    pub(crate) provider: Box<str>,
+    /// The candidate by which it was found first.
+    pub(crate) name: Arc<str>,
+}
+
 impl Domain {
-    pub(crate) fn new(shared: &Arc<Shared>, known: Option<(FailureDomain, Arc<str>)>) -> Arc<Self> {
+    pub(crate) fn new(shared: &Arc<Shared>, known: Option<Known>) -> Arc<Self> {
         let at = shared.lock().open_domain(u32::MAX);
         Arc::new(Self { shared: shared.clone(), at, known, cap: AtomicU32::new(u32::MAX), adaptive: RwLock::default() })
     }
 
     /// The candidate by which it was found first; `None` for requests without one.
     pub(crate) fn name(&self) -> Option<&Arc<str>> {
-        self.known.as_ref().map(|(_, name)| name)
+        self.known.as_ref().map(|known| &known.name)
     }
 
     /// Lets the limit adapt, from where it was if the domain is asked for again.
     pub(crate) fn adapt(&self, settings: Adaptive) {
         let mut adaptive = self.adaptive.write().unwrap_or_else(PoisonError::into_inner);
-        let before = || self.known.as_ref().and_then(|(identity, _)| self.shared.recall(identity));
+        let before = || self.known.as_ref().and_then(|known| self.shared.recall(&known.identity));
         let limit = adaptive.get_or_insert_with(|| before().unwrap_or_else(|| Limit::new(settings)));
         limit.narrow(settings);
         let cap = limit.limit();
         self.limit_to(cap, adaptive);
+    }
+
+    /// Whether it is a domain of this provider.
+    pub(crate) fn is_of(&self, provider: &str) -> bool {
+        self.known.as_ref().is_some_and(|known| *known.provider == *provider)
     }
 
     /// Forgets what the limit has come to. It adapts no more, until somebody lets it again.
@@ -110,8 +123,8 @@ impl Drop for Share {
 impl Drop for Domain {
     fn drop(&mut self) {
         let adaptive = self.adaptive.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        if let (Some((identity, _)), Some(limit)) = (self.known.take(), adaptive) {
-            self.shared.remember(identity, limit);
+        if let (Some(known), Some(limit)) = (self.known.take(), adaptive) {
+            self.shared.remember(known, limit);
         }
         self.shared.lock().close_domain(self.at);
     }

@@ -223,6 +223,11 @@ impl AdmissionScheduler {
         self.0.forget_adapted();
     }
 
+    /// The same for the failure domains of this provider alone.
+    pub fn forget_adapted_of(&self, provider: &str) {
+        self.0.forget_adapted_of(provider);
+    }
+
     /// Lets nobody in any more: whoever waits fails with
     /// [`QueueClosed`](stanchion_core::FailureKind::QueueClosed), and so does whoever comes. What runs goes on to its
     /// end. For a process that shuts down.

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use crate::{
     AdmissionPolicy, Footprint,
     adaptive::Limit,
-    domain::{Domain, Share},
+    domain::{Domain, Known, Share},
     mix::BuildMix,
     permit::{Permit, Waiter},
     scheduler::{Arrival, Constraint, DomainLimits, Limits, Scheduler},
@@ -38,8 +38,8 @@ pub(crate) struct Shared {
     /// What layers hold for requests that run.
     pub(crate) retained: RetainedBytes,
     domains: RwLock<HashMap<FailureDomain, Weak<Domain>>>,
-    /// What limits that adapt had come to, of domains that nobody has asked for since.
-    adapted: Mutex<HashMap<FailureDomain, Limit>>,
+    /// What limits that adapt had come to, of domains that nobody has asked for since, with their providers.
+    adapted: Mutex<HashMap<FailureDomain, (Box<str>, Limit)>>,
 }
 
 /// What owners count in the rotation, those that count more than 1.
@@ -165,6 +165,12 @@ impl Shared {
         self.domains().iter().for_each(|domain| domain.forget_adapted());
     }
 
+    /// The same for the domains of one provider.
+    pub(crate) fn forget_adapted_of(&self, provider: &str) {
+        lock(&self.adapted).retain(|_, (other, _)| **other != *provider);
+        self.domains().iter().filter(|domain| domain.is_of(provider)).for_each(|domain| domain.forget_adapted());
+    }
+
     fn weight(&self, owner: u64) -> u8 {
         if !self.weighs.load(Ordering::Relaxed) {
             return 1;
@@ -185,7 +191,8 @@ impl Shared {
             if domains.len() >= Self::SWEEP_AT {
                 domains.retain(|_, domain| domain.strong_count() > 0);
             }
-            let domain = Domain::new(self, Some((identity, candidate.name().clone())));
+            let known = Known { identity, provider: candidate.provider().into(), name: candidate.name().clone() };
+            let domain = Domain::new(self, Some(known));
             domains.insert(identity, Arc::downgrade(&domain));
             domain
         });
@@ -198,16 +205,16 @@ impl Shared {
 
     /// What a domain's limit had come to when it was last asked for.
     pub(crate) fn recall(&self, domain: &FailureDomain) -> Option<Limit> {
-        lock(&self.adapted).remove(domain)
+        lock(&self.adapted).remove(domain).map(|(_, limit)| limit)
     }
 
     /// Keeps what a domain's limit has come to until it is asked for again.
-    pub(crate) fn remember(&self, domain: FailureDomain, limit: Limit) {
+    pub(crate) fn remember(&self, domain: Known, limit: Limit) {
         let mut adapted = lock(&self.adapted);
         if adapted.len() >= Self::SWEEP_AT {
             adapted.clear();
         }
-        adapted.insert(domain, limit);
+        adapted.insert(domain.identity, (domain.provider, limit));
     }
 
     /// The domains of candidates that anybody knows.

@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use stanchion_gateway::config::Config;
+
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy");
 
 fn read(name: &str) -> String {
@@ -12,7 +14,11 @@ fn read(name: &str) -> String {
 fn check(path: &str) {
     let output = Command::new(env!("CARGO_BIN_EXE_stanchion"))
         .env_clear()
-        .envs([("OPENAI_API_KEY", "sk-test"), ("STANCHION_CLIENT_KEY", "key-of-the-test")])
+        .envs([
+            ("OPENAI_API_KEY", "sk-test"),
+            ("STANCHION_CLIENT_KEY", "key-of-the-test"),
+            ("STANCHION_ADMIN_KEY", "key-of-admin"),
+        ])
         .args(["check", "--config", path])
         .output()
         .unwrap();
@@ -55,6 +61,26 @@ fn whoever_ends_it_waits_for_longer_than_it_drains() {
     assert!(unit.contains("Type=notify-reload") && unit.contains("RestartPreventExitStatus=78"));
     for probe in ["path: /readyz", "path: /healthz"] {
         assert!(kubernetes.contains(probe), "{probe}");
+    }
+}
+
+#[test]
+fn the_ports_are_those_that_are_listened_at_and_each_key_is_in_the_secret() {
+    let kubernetes = read("kubernetes.yaml");
+    let text = block(&kubernetes, "stanchion.toml");
+    let config = Config::parse("f", &text, &|_| Some("key".to_owned())).unwrap();
+    let admin = config.admin.unwrap();
+    assert!(!config.server.listen.ip().is_loopback() && !admin.listen.ip().is_loopback());
+    assert!(admin.key.is_some());
+    for (name, port) in [("http", config.server.listen.port()), ("metrics", admin.listen.port())] {
+        let declared = format!("- name: {name}\n              containerPort: {port}\n");
+        assert!(kubernetes.contains(&declared), "{declared}");
+    }
+    assert!(!kubernetes.contains("targetPort: metrics"), "what operators can do is in no Service");
+    let (secret, _) = kubernetes.split_once("kind: ConfigMap").unwrap();
+    for line in text.lines().filter_map(|line| line.split_once("key_env = ")) {
+        let name = line.1.trim_matches('"');
+        assert!(secret.contains(&format!("\n  {name}: ")), "{name}");
     }
 }
 

@@ -130,3 +130,47 @@ async fn what_adaptive_limits_came_to_can_be_forgotten() {
     assert!(settle(&mut fourth).is_none(), "three run, and three may");
     drop((running, reply, third));
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_one_providers_limits_came_to_can_be_forgotten_alone() {
+    let scheduler = AdmissionScheduler::new();
+    let adaptive = Adaptive::builder().ceiling(10).build().unwrap();
+    let layer =
+        || AdmissionLayer::new(scheduler.clone(), AdmissionPolicy::builder().adaptive(adaptive).build().unwrap());
+    let of = |provider: &str| request_for(candidate(provider), Context::default());
+    let limits = || {
+        let domains = scheduler.status().domains.into_iter();
+        let mut limits: Vec<_> = domains.map(|domain| (domain.candidate.to_string(), domain.adaptive_limit)).collect();
+        limits.sort();
+        limits
+    };
+    let limited = |a, b| [("a", a), ("b", b)].map(|(provider, limit)| (candidate(provider).name().to_string(), limit));
+    let before = layer();
+    for provider in ["a", "b"] {
+        let refusing = provider_that_refuses();
+        assert!(settle(&mut call(&before, &refusing, of(provider)).await).unwrap().is_err());
+    }
+    assert_eq!(limits(), limited(Some(5), Some(5)));
+    // While layers know the domains, and once nobody does.
+    scheduler.forget_adapted_of("a");
+    assert_eq!(limits(), limited(None, Some(5)));
+    drop(before);
+    assert!(limits().is_empty());
+    scheduler.forget_adapted_of("a");
+    let after = layer();
+    let mut running = Vec::new();
+    for name in ["a", "b"] {
+        running.push(settle(&mut call(&after, &provider(), of(name)).await).unwrap().unwrap());
+    }
+    assert_eq!(limits(), limited(Some(10), Some(5)));
+    drop((running, after));
+    scheduler.forget_adapted_of("b");
+    let after = layer();
+    let running = settle(&mut call(&after, &provider(), of("b")).await).unwrap().unwrap();
+    assert_eq!(limits()[0].1, Some(10));
+    drop(running);
+}
+
+fn provider_that_refuses() -> stanchion_testkit::Probe {
+    provider().failing([stanchion_core::FailureKind::RateLimited])
+}

@@ -1,5 +1,5 @@
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     fmt,
     sync::Arc,
     time::Duration,
@@ -43,7 +43,7 @@ type Pools = HashMap<(Duration, ClientTls), Transport>;
 /// |---|---|---|
 /// | a circuit | its candidate leads to the same place under the same key and the same `circuit` table | it is forgotten |
 /// | the queue | always: its limits change in place | |
-/// | an adaptive limit | no `adaptive` table changes | all begin anew |
+/// | an adaptive limit | the `adaptive` tables that count for its provider are the same | those of the provider begin anew |
 /// | a bucket of retries | its `retry_budget` table is the same | it is full |
 /// | a provider's keys | the keys and their `credentials` table are the same | they are all ready, but for what the state file says |
 /// | sessions whose prompt caches are watched | the `[cache]` table is the same | they are forgotten |
@@ -67,8 +67,8 @@ pub struct Parts {
     tls: BTreeMap<String, ClientTls>,
     circuits: CircuitRegistry,
     scheduler: AdmissionScheduler,
-    /// What the limits of models that adapt were set to.
-    adaptive: Vec<String>,
+    /// What limits that adapt were set to, by provider.
+    adaptive: BTreeMap<String, BTreeSet<String>>,
     budgets: Vec<RetryBudget>,
     credentials: CredentialPools,
     /// The prices; without a configuration those that come with us.
@@ -200,14 +200,17 @@ impl Parts {
         self.take_budgets(config);
         self.take_circuits(config);
         let models = || config.models.values().chain(config.passthrough.values());
-        let adaptive: Vec<String> = models()
-            .flat_map(|model| &model.admission)
-            .filter_map(|(provider, policy)| Some(format!("{provider}: {:?}", policy.adaptive()?)))
-            .collect();
-        if adaptive != self.adaptive {
-            self.scheduler.forget_adapted();
-            self.adaptive = adaptive;
+        let mut adaptive: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (provider, policy) in models().flat_map(|model| &model.admission) {
+            if let Some(settings) = policy.adaptive() {
+                // The narrowest of them counts, whichever models they are of.
+                adaptive.entry(provider.clone()).or_default().insert(format!("{settings:?}"));
+            }
         }
+        for (provider, _) in self.adaptive.iter().filter(|(provider, before)| adaptive.get(*provider) != Some(before)) {
+            self.scheduler.forget_adapted_of(provider);
+        }
+        self.adaptive = adaptive;
         self.scheduler.adopt(&config.scheduler);
         self.catalogue = Some(config.catalogue.clone());
         if config.cache != *self.caches.policy() {

@@ -1,5 +1,9 @@
-use stanchion::circuit::CircuitState;
+use stanchion::{
+    circuit::CircuitState,
+    core::{Failure, FailureKind, Selected},
+};
 use tokio::time::Instant;
+use tower::{Layer, ServiceExt, service_fn};
 
 use super::*;
 
@@ -73,6 +77,53 @@ async fn the_queue_is_the_same_one_and_its_limits_change_in_place() {
     }
     second.scheduler.close();
     assert!(first.scheduler.status().closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_adaptive_table_of_one_provider_leaves_the_limits_of_others_as_they_are() {
+    let with = |a: u32, b: u32, more: &str| {
+        let adaptive = |ceiling: u32| format!("admission.adaptive = {{ ceiling = {ceiling} }}\n");
+        let text = whole().replace("[providers.b]\n", &format!("{}[providers.b]\n{}", adaptive(a), adaptive(b)));
+        config(&format!("{text}{more}"))
+    };
+    let limits = |parts: &Parts| -> Vec<_> {
+        let domains = parts.scheduler.status().domains.into_iter();
+        let mut limits: Vec<_> = domains.map(|domain| (domain.candidate.to_string(), domain.adaptive_limit)).collect();
+        limits.sort();
+        limits
+    };
+    let another_model = "[models.o]\ncandidates = [{ provider = \"b\" }]\n";
+    for (next, expected) in [
+        (with(10, 20, "[defaults.retry]\nmax_retries = 7\n"), [("a", Some(5)), ("b", Some(10))]),
+        (with(10, 20, another_model), [("a", Some(5)), ("b", Some(10))]),
+        (with(9, 20, ""), [("a", None), ("b", Some(10))]),
+        (with(10, 21, ""), [("a", Some(5)), ("b", None)]),
+        (config(&whole()), [("a", None), ("b", None)]),
+    ] {
+        let first = with(10, 20, "");
+        let mut parts = Parts::new();
+        parts.gateway(&first);
+        let refused: Vec<_> = first.models["m"]
+            .candidates
+            .iter()
+            .map(|candidate| {
+                let policy = first.models["m"].admission[candidate.provider()].clone();
+                (AdmissionLayer::new(parts.scheduler.clone(), policy), candidate.clone())
+            })
+            .collect();
+        for (layer, candidate) in &refused {
+            let mut request = http::Request::new(http_body_util::Full::<bytes::Bytes>::default());
+            request.extensions_mut().insert(Selected { candidate: candidate.clone(), index: 0, last: true });
+            let refuses = service_fn(|_: http::Request<_>| async {
+                Err::<http::Response<http_body_util::Full<bytes::Bytes>>, _>(Failure::new(FailureKind::RateLimited))
+            });
+            assert!(layer.layer(refuses).oneshot(request).await.is_err());
+        }
+        let named = |(name, limit): (&str, Option<u32>)| (name.to_owned(), limit);
+        assert_eq!(limits(&parts), [("a", Some(5)), ("b", Some(10))].map(named));
+        parts.gateway(&next);
+        assert_eq!(limits(&parts), expected.map(named));
+    }
 }
 
 #[tokio::test(start_paused = true)]
