@@ -5,7 +5,7 @@
 
 #![expect(clippy::disallowed_types, reason = "real time is what is measured")]
 
-use std::{alloc::System, hint::black_box, sync::Barrier, time::Instant};
+use std::{hint::black_box, time::Instant};
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -24,15 +24,12 @@ use stanchion::{
 };
 use stanchion_bench::{
     drive::{body, head},
+    measure::{Subject, alone, by_two},
     onions,
     ready::{Provider, inner_request, request},
 };
-use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use tower_layer::Layer;
 use tower_service::Service;
-
-#[global_allocator]
-static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const RUNS: usize = 7;
 const EVENTS: usize = 100;
@@ -95,8 +92,14 @@ fn main() {
     show("edge", cost(rounds, |events| edge.layer(Provider::streaming(events)), outer), Some(bare_outer));
     show("all of them", cost(rounds, |events| onions::whole(Provider::streaming(events)), outer), Some(bare_outer));
 
-    let one = threaded(1, rounds);
-    let two = threaded(2, rounds);
+    let service = onions::whole(Provider::streaming(10));
+    let whole = Subject::new("all of them", move || {
+        let mut service = service.clone();
+        Box::new(move || _ = black_box(body(head(&mut service, request()))))
+    });
+    let (runs, rounds) = (rounds.div_ceil(200), rounds.div_ceil(200));
+    let subjects = [whole];
+    let (one, two) = (alone(&subjects, runs, rounds)[0], by_two(&subjects, runs, rounds)[0]);
     println!("\nall of them on 1 thread: {one:.0} ns, on 2 threads: {two:.0} ns each ({:.2} times)", two / one);
 }
 
@@ -148,35 +151,8 @@ fn best<T>(rounds: usize, mut round: impl FnMut() -> T) -> f64 {
 
 /// How many times one round asks for memory, once everything that is made once is there.
 fn allocations(mut round: impl FnMut()) -> f64 {
-    const ROUNDS: usize = 16;
-    for _ in 0..ROUNDS {
-        round();
-    }
-    let before = ALLOCATOR.stats();
-    for _ in 0..ROUNDS {
-        round();
-    }
-    let after = ALLOCATOR.stats() - before;
-    (after.allocations + after.reallocations) as f64 / ROUNDS as f64
-}
-
-/// Nanoseconds of a request in each thread while all go on.
-fn threaded(threads: usize, rounds: usize) -> f64 {
-    let service = onions::whole(Provider::streaming(10));
-    let handle = tokio::runtime::Handle::current();
-    let barrier = Barrier::new(threads);
-    let times: Vec<f64> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads)
-            .map(|_| {
-                let (mut service, handle, barrier) = (service.clone(), handle.clone(), &barrier);
-                scope.spawn(move || {
-                    let _entered = handle.enter();
-                    barrier.wait();
-                    best(rounds / 10, || body(head(&mut service, request())))
-                })
-            })
-            .collect();
-        workers.into_iter().map(|worker| worker.join().expect("no panic")).collect()
-    });
-    times.iter().sum::<f64>() / times.len() as f64
+    const ROUNDS: u32 = 16;
+    (0..ROUNDS).for_each(|_| round());
+    let counted = allocation_counter::measure(|| (0..ROUNDS).for_each(|_| round()));
+    counted.count_total as f64 / f64::from(ROUNDS)
 }
