@@ -44,6 +44,8 @@ const CONNECTIONS: usize = 64;
 const SUBSCRIBERS: usize = 32;
 /// How long a connection may take to send the head of a request, and for a TLS handshake.
 const HEAD_TIME: Duration = Duration::from_secs(10);
+/// How long a client may take nothing of what is sent to it.
+const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 /// How many actions a subscriber may be behind.
 const ACTIONS: usize = 64;
 
@@ -276,7 +278,7 @@ impl fmt::Debug for Admin {
 }
 
 async fn accept(stream: TcpStream, shared: Arc<Shared>) {
-    if let Err(error) = stream.set_nodelay(true).and_then(|()| crate::server::bound_silence(&stream)) {
+    if let Err(error) = stream.set_nodelay(true).and_then(|()| crate::server::bound_silence(&stream, SEND_TIMEOUT)) {
         tracing::debug!(%error, "a socket option cannot be set");
     }
     let Some(tls) = shared.tls() else { return serve_connection(stream, shared).await };

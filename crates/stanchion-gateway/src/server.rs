@@ -7,6 +7,7 @@ mod lifecycle;
 mod limits;
 mod listener;
 mod routes;
+mod streams;
 mod tls;
 
 use std::{future::Future, io, net::SocketAddr, time::Duration};

@@ -51,6 +51,7 @@ impl Checker<'_> {
             body_idle: time(&limits.body_idle, default.body_idle),
             body_timeout: time(&limits.body_timeout, default.body_timeout),
             keep_alive: time(&limits.keep_alive, default.keep_alive),
+            send_timeout: time(&limits.send_timeout, default.send_timeout),
             http2_streams: limits.http2_streams.unwrap_or(default.http2_streams),
             http2_ping: time(&limits.http2_ping, default.http2_ping),
             http2_ping_timeout: time(&limits.http2_ping_timeout, default.http2_ping_timeout),

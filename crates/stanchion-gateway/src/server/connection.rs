@@ -7,7 +7,7 @@ use http::{Request, Response};
 use http_body::Body;
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
+    rt::{TokioIo, TokioTimer},
     server::conn::auto,
 };
 use tokio::{
@@ -19,12 +19,10 @@ use super::{
     Lifecycle, ListenerLimits, Phase,
     activity::{Activity, Clock, Overdue, Watched},
     held::Held,
+    streams::{Sent, Streams},
 };
 use crate::{config::ServerSettings, gateway::Refusal};
 
-/// How long a client may take nothing of what is sent to it.
-#[cfg(target_os = "linux")]
-const SILENT_CLIENT: Duration = Duration::from_secs(60);
 /// How many headers hyper takes without allocating for them.
 const USUAL_HEADERS: usize = 100;
 /// How many HTTP/2 requests a client may take back before they were looked at.
@@ -56,11 +54,11 @@ pub struct Peer {
 
 /// Serves a connection to its end.
 pub(super) async fn serve<A: Answer>(stream: TcpStream, peer: Peer, answer: A, lifecycle: Lifecycle) {
+    let ServerSettings { limits, tls, .. } = answer.server();
     // A token a frame: nothing may wait for an acknowledgement.
-    if let Err(error) = stream.set_nodelay(true).and_then(|()| bound_silence(&stream)) {
+    if let Err(error) = stream.set_nodelay(true).and_then(|()| bound_silence(&stream, limits.send_timeout)) {
         tracing::debug!(%error, "a socket option cannot be set");
     }
-    let ServerSettings { limits, tls, .. } = answer.server();
     let Some(tls) = tls else {
         return serve_requests(stream, peer, answer, lifecycle, limits).await;
     };
@@ -98,7 +96,7 @@ async fn serve_requests<A: Answer>(
         let (answer, running) = (answer.clone(), requests.begin(request.version()));
         async move {
             let response = answer.answer(request).await;
-            Ok::<_, Infallible>(response.map(|body| Held::new(body, running)))
+            Ok::<_, Infallible>(response.map(|body| Sent::new(Held::new(body, running))))
         }
     });
     let stream = TokioIo::new(Watched::new(stream, activity.clone()));
@@ -137,8 +135,8 @@ async fn serve_requests<A: Answer>(
     }
 }
 
-fn builder(limits: &ListenerLimits) -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+fn builder(limits: &ListenerLimits) -> auto::Builder<Streams> {
+    let mut builder = auto::Builder::new(Streams { limit: limits.send_timeout });
     // How long a head may take is for the clock to say.
     builder.http1().timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(limits.header_bytes);
     if limits.headers != USUAL_HEADERS {
@@ -156,13 +154,15 @@ fn builder(limits: &ListenerLimits) -> auto::Builder<TokioExecutor> {
     builder
 }
 
-/// Ends a connection whose client is gone without a word, or takes nothing of what is sent: its stream would hold the provider for ever.
-pub(crate) fn bound_silence(stream: &TcpStream) -> io::Result<()> {
+/// Ends a connection whose client is gone without a word, or takes nothing of what is sent for so long: its stream would hold the provider
+/// for ever.
+#[cfg_attr(not(target_os = "linux"), expect(unused_variables, reason = "there is no such option"))]
+pub(crate) fn bound_silence(stream: &TcpStream, send_timeout: Duration) -> io::Result<()> {
     let socket = socket2::SockRef::from(stream);
     socket.set_tcp_keepalive(
         &socket2::TcpKeepalive::new().with_time(Duration::from_secs(60)).with_interval(Duration::from_secs(15)),
     )?;
     #[cfg(target_os = "linux")]
-    socket.set_tcp_user_timeout(Some(SILENT_CLIENT))?;
+    socket.set_tcp_user_timeout(Some(send_timeout))?;
     Ok(())
 }

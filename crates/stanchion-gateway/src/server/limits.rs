@@ -17,6 +17,8 @@ pub struct ListenerLimits {
     pub body_timeout: Duration,
     /// How long a connection without a request is kept. Default 75 s.
     pub keep_alive: Duration,
+    /// How long a client may take nothing of what is sent to it. Default 60 s.
+    pub send_timeout: Duration,
     /// How many requests an HTTP/2 connection may have running. Default 256.
     pub http2_streams: u32,
     /// How often an HTTP/2 client is asked whether it is still there. Default 30 s.
@@ -35,6 +37,7 @@ impl Default for ListenerLimits {
             body_idle: Duration::from_secs(30),
             body_timeout: Duration::from_secs(300),
             keep_alive: Duration::from_secs(75),
+            send_timeout: Duration::from_secs(60),
             http2_streams: 256,
             http2_ping: Duration::from_secs(30),
             http2_ping_timeout: Duration::from_secs(20),

@@ -182,6 +182,48 @@ async fn an_http2_client_has_so_many_streams_and_a_while_without_any() {
     assert!(ended.is_ok(), "it was told to go: {ended:?}");
 }
 
+#[tokio::test]
+async fn an_http2_client_that_does_not_read_loses_its_stream_and_no_other() {
+    // Many frames: what is one in whole is out of the gateway's hands with its first byte.
+    let delta = format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"{}\"}}}}]}}\n\n", "y".repeat(1_000));
+    let end = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+    let reply = delta.repeat(1_000) + end;
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n";
+    let provider = Provider::answering(format!("{head}content-length: {}\r\n\r\n{reply}", reply.len())).await;
+    let gateway = Listening::start("limits = { send_timeout = \"300ms\" }", &provider).await;
+    let stream = TcpStream::connect(gateway.address).await.unwrap();
+    let mut builder = h2::client::Builder::new();
+    // Room for all on the connection, and for a part of a reply on its stream.
+    let handshake = builder.initial_connection_window_size(10_000_000).initial_window_size(50_000).handshake(stream);
+    let (mut requests, connection) = handshake.await.unwrap();
+    tokio::spawn(connection);
+    let mut ask = async |reads: bool| {
+        std::future::poll_fn(|cx| requests.poll_ready(cx)).await.unwrap();
+        let request = Request::post("http://x/v1/chat/completions").body(()).unwrap();
+        let (answer, mut body) = requests.send_request(request, false).unwrap();
+        body.send_data(Bytes::from_static(br#"{"model":"m","messages":[],"stream":true}"#), true).unwrap();
+        let mut answer = timeout(SOON, answer).await.expect("a head").unwrap().into_body();
+        let (mut read, mut ended) = (0, None);
+        while let Some(piece) = timeout(SOON, answer.data()).await.expect("it goes on, or ends") {
+            match piece {
+                Ok(piece) if reads => {
+                    read += piece.len();
+                    answer.flow_control().release_capacity(piece.len()).unwrap();
+                }
+                Ok(piece) => read += piece.len(),
+                Err(error) => {
+                    ended = error.reason();
+                    break;
+                }
+            }
+        }
+        (read, ended)
+    };
+    assert_eq!(ask(true).await, (reply.len(), None));
+    assert_eq!(ask(false).await, (50_000, Some(h2::Reason::CANCEL)));
+    assert_eq!(ask(true).await, (reply.len(), None), "the connection goes on");
+}
+
 /// What begins a connection of HTTP/2, with settings that leave all as it is.
 const HTTP2: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 

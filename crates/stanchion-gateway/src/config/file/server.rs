@@ -63,6 +63,10 @@ pub(in super::super) struct ListenerLimits {
     /// send a request into one that closes
     #[schemars(extend("default" = "75s", "x-range" = "10 ms to 1 h"))]
     pub(in super::super) keep_alive: Option<Spanned<Span>>,
+    /// how long a client may take nothing of a reply that is there for it; then its stream is reset (HTTP/2), or its connection is (on Linux), and
+    /// whatever its request held is free
+    #[schemars(extend("default" = "60s", "x-range" = "10 ms to 1 h"))]
+    pub(in super::super) send_timeout: Option<Spanned<Span>>,
     /// how many requests an HTTP/2 connection may have running; a client waits with others
     #[schemars(range(min = 1, max = 100_000), extend("default" = 256))]
     pub(in super::super) http2_streams: Option<u32>,

@@ -1,0 +1,191 @@
+//! HTTP/2 streams whose clients take nothing of what is sent to them.
+//!
+//! On HTTP/1 that is the connection's to notice: see [`bound_silence`](super::bound_silence). On HTTP/2 a client can keep a stream's window
+//! shut and answer every ping. Then nobody polls the body of that reply any more, and with it none of the clocks within: it would hold
+//! its place and the provider's connection for ever.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use http_body::{Body, Frame, SizeHint};
+use hyper::rt::Executor;
+use pin_project_lite::pin_project;
+use tokio::{
+    task::futures::TaskLocalFuture,
+    time::{Sleep, sleep},
+};
+
+tokio::task_local! {
+    /// The number of the frame that the client of this stream is to take; 0 while there is none.
+    static TO_TAKE: Arc<AtomicU64>;
+}
+
+pin_project! {
+    /// A body that tells its stream what of it is to be taken.
+    pub(super) struct Sent<B> {
+        #[pin]
+        body: B,
+        frames: u64,
+    }
+}
+
+impl<B> Sent<B> {
+    pub(super) fn new(body: B) -> Self {
+        Self { body, frames: 0 }
+    }
+}
+
+impl<B: Body> Body for Sent<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        let this = self.project();
+        let polled = this.body.poll_frame(cx);
+        let to_take = match &polled {
+            Poll::Ready(Some(Ok(_))) => {
+                *this.frames += 1;
+                *this.frames
+            }
+            _ => 0,
+        };
+        // On HTTP/1 there is no stream that wants to know.
+        let _ = TO_TAKE.try_with(|told| told.store(to_take, Ordering::Relaxed));
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Runs streams, each in a task of its own, and resets those whose clients take nothing for so long.
+#[derive(Debug, Clone)]
+pub(super) struct Streams {
+    pub(super) limit: Duration,
+}
+
+impl<F: Future<Output: Send> + Send + 'static> Executor<F> for Streams {
+    fn execute(&self, stream: F) {
+        tokio::spawn(Stream::new(stream, self.limit));
+    }
+}
+
+pin_project! {
+    struct Stream<F> {
+        #[pin]
+        within: TaskLocalFuture<Arc<AtomicU64>, F>,
+        to_take: Arc<AtomicU64>,
+        limit: Duration,
+        // What the clock runs for.
+        waits_for: u64,
+        #[pin]
+        clock: Option<Sleep>,
+    }
+}
+
+impl<F: Future> Stream<F> {
+    fn new(within: F, limit: Duration) -> Self {
+        let to_take = Arc::<AtomicU64>::default();
+        Self { within: TO_TAKE.scope(to_take.clone(), within), to_take, limit, waits_for: 0, clock: None }
+    }
+}
+
+impl<F: Future> Future for Stream<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut this = self.project();
+        if this.within.poll(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        let waits_for = this.to_take.load(Ordering::Relaxed);
+        if waits_for != *this.waits_for {
+            *this.waits_for = waits_for;
+            this.clock.set((waits_for > 0).then(|| sleep(*this.limit)));
+        }
+        let Some(clock) = this.clock.as_pin_mut() else { return Poll::Pending };
+        ready!(clock.poll(cx));
+        tracing::debug!(limit = ?this.limit, "a client has taken nothing of its reply: its stream is reset");
+        Poll::Ready(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::VecDeque, convert::Infallible, future::poll_fn};
+
+    use bytes::Bytes;
+    use tokio::time::{Instant, timeout};
+
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(60);
+
+    /// Brings a frame after each of these pauses, and then nothing.
+    struct Frames(VecDeque<Duration>, Pin<Box<Sleep>>);
+
+    impl Body for Frames {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            ready!(self.1.as_mut().poll(cx));
+            let pause = self.0.pop_front().unwrap_or(Duration::MAX / 4);
+            self.1.as_mut().reset(Instant::now() + pause.min(Duration::from_secs(1 << 30)));
+            Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"x")))))
+        }
+    }
+
+    /// When a stream is over, in seconds, if a frame is brought at once and after each of `pauses`, and each taken after one of `takes`.
+    async fn over(pauses: &[u64], takes: &[u64]) -> Option<u64> {
+        let seconds = |all: &[u64]| all.iter().map(|after| Duration::from_secs(*after)).collect::<Vec<_>>();
+        let (pauses, takes) = (seconds(pauses).into(), seconds(takes));
+        let began = Instant::now();
+        let mut body = Box::pin(Sent::new(Frames(pauses, Box::pin(sleep(Duration::ZERO)))));
+        let stream = Stream::new(
+            async move {
+                for take in takes {
+                    poll_fn(|cx| body.as_mut().poll_frame(cx)).await;
+                    sleep(take).await;
+                }
+                poll_fn(|cx| body.as_mut().poll_frame(cx)).await;
+                std::future::pending::<()>().await;
+            },
+            LIMIT,
+        );
+        timeout(Duration::from_secs(3600), stream).await.ok()?;
+        Some(began.elapsed().as_secs())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_takes_nothing_is_given_up_and_who_waits_is_not() {
+        assert_eq!(over(&[], &[]).await, Some(60), "the first frame is never taken");
+        assert_eq!(over(&[0, 0], &[59, 59]).await, Some(59 + 59 + 60), "each frame has its own time");
+        assert_eq!(over(&[0], &[61]).await, Some(60));
+        assert_eq!(over(&[600, 0], &[1, 1]).await, Some(600 + 1 + 60), "a provider may take longer");
+        assert_eq!(over(&[], &[1]).await, None, "and so may one that brings nothing more");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_that_ends_is_over() {
+        let began = Instant::now();
+        Stream::new(sleep(Duration::from_secs(100)), LIMIT).await;
+        assert_eq!(began.elapsed().as_secs(), 100, "what has no body yet has no clock");
+    }
+}
