@@ -29,14 +29,13 @@ mod scan;
 mod text;
 mod usage;
 
-use std::time::SystemTime;
+use std::{borrow::Cow, time::SystemTime};
 
-use serde_json::Value;
 use stanchion_core::{Dialect, Failure, FailureKind, FinishReason, Phase, Usage};
 
 use self::around::Around;
 pub use self::document::read_document;
-use crate::{error, frame::Frame};
+use crate::{error, frame::Frame, json::Value};
 
 /// What a frame is. The order of precedence where a frame is several things at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -234,8 +233,8 @@ impl StreamReader {
             return self.done_marker();
         }
         let event = event.and_then(|name| std::str::from_utf8(name).ok());
-        let parsed = parse_leniently(text);
-        let Some(value) = parsed else {
+        let readable = readable(text);
+        let Some(value) = Value::parse(&readable) else {
             return match event {
                 Some("error") => self
                     .error_of(event, text)
@@ -282,7 +281,7 @@ impl StreamReader {
     }
 
     /// Every event of the Responses dialect names its type, and only one of them is a failure.
-    fn names_itself_no_error(&self, value: &Value) -> bool {
+    fn names_itself_no_error(&self, value: &Value<'_>) -> bool {
         let kind = value.get("type").and_then(Value::as_str).unwrap_or("");
         self.dialect == Dialect::OpenAiResponses && kind.starts_with("response.") && kind != "response.failed"
     }
@@ -292,7 +291,7 @@ impl StreamReader {
     }
 
     /// Whether the official client libraries of the dialect raise on this.
-    fn client_sees_error(&self, event: Option<&str>, value: &Value) -> bool {
+    fn client_sees_error(&self, event: Option<&str>, value: &Value<'_>) -> bool {
         let kind = value.get("type").and_then(Value::as_str).or(event);
         match self.dialect {
             Dialect::AnthropicMessages => kind == Some("error") && event.is_none_or(|name| name == "error"),
@@ -342,17 +341,14 @@ impl StreamReader {
     }
 }
 
-/// Parses JSON, and reads around broken UTF-8 inside of its strings.
-fn parse_leniently(text: &[u8]) -> Option<Value> {
-    match serde_json::from_slice(text) {
-        Ok(value) => Some(value),
-        Err(_) if std::str::from_utf8(text).is_err() => serde_json::from_str(&String::from_utf8_lossy(text)).ok(),
-        Err(_) => None,
-    }
+/// A text that can be read, whatever is broken of its UTF-8.
+fn readable(text: &[u8]) -> Cow<'_, str> {
+    // The lossy conversion looks at every byte by itself.
+    std::str::from_utf8(text).map_or_else(|_| String::from_utf8_lossy(text), Cow::Borrowed)
 }
 
 /// Whether a value would make a client library raise, as Python and JavaScript see truth.
-fn is_truthy(value: &Value) -> bool {
+fn is_truthy(value: &Value<'_>) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,
         Value::String(text) => !text.is_empty(),
@@ -362,7 +358,7 @@ fn is_truthy(value: &Value) -> bool {
 }
 
 /// Whether this could be an error object at all: a quick look before the classification. `"error": null` is none.
-fn has_error(event: Option<&str>, value: &Value) -> bool {
+fn has_error(event: Option<&str>, value: &Value<'_>) -> bool {
     let object = match value {
         Value::Array(items) => items.first(),
         other => Some(other),
@@ -376,7 +372,7 @@ fn has_error(event: Option<&str>, value: &Value) -> bool {
 }
 
 /// Whether a value has something in it: text, elements, members.
-fn is_filled(value: &Value) -> bool {
+fn is_filled(value: &Value<'_>) -> bool {
     match value {
         Value::Null => false,
         Value::String(text) => !text.is_empty(),

@@ -12,6 +12,7 @@
 pub mod dialect;
 pub mod error;
 pub mod frame;
+mod json;
 pub mod render;
 pub mod request;
 pub mod synthesize;

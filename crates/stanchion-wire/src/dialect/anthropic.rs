@@ -1,9 +1,9 @@
 //! Anthropic Messages.
 
-use serde_json::Value;
 use stanchion_core::{Dialect, FinishReason};
 
 use super::{FrameClass, Reading, State, finish_fault, is_filled, scan::Cursor, usage};
+use crate::json::Value;
 
 /// Knows a content delta with something in it: how many bytes of text.
 pub(super) fn scan(event: Option<&[u8]>, data: &[u8]) -> Option<usize> {
@@ -49,7 +49,7 @@ fn member(cursor: &mut Cursor<'_>, key: &[u8], value: &[u8]) -> Option<()> {
     (cursor.key()? == key && cursor.string()?.0 == value).then_some(())
 }
 
-pub(super) fn parse(state: &mut State, event: Option<&str>, value: &Value) -> Reading {
+pub(super) fn parse(state: &mut State, event: Option<&str>, value: &Value<'_>) -> Reading {
     let text = |key: &str| value.get(key).and_then(Value::as_str);
     let Some(kind) = text("type").or(event) else { return Reading::of(FrameClass::Unknown) };
     match kind {
@@ -102,7 +102,7 @@ pub(super) fn parse(state: &mut State, event: Option<&str>, value: &Value) -> Re
 }
 
 /// A tool's name, redacted thinking and server-side results are output in the very start of their block.
-pub(super) fn block_starts_with_output(block: &Value) -> bool {
+pub(super) fn block_starts_with_output(block: &Value<'_>) -> bool {
     let filled = |key: &str| block.get(key).is_some_and(is_filled);
     match block.get("type").and_then(Value::as_str) {
         Some("text") => filled("text"),

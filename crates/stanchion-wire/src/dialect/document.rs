@@ -2,14 +2,13 @@
 
 use std::time::SystemTime;
 
-use serde_json::Value;
 use stanchion_core::{Dialect, Failure, FailureKind, FinishReason, Phase};
 
 use super::{
     FrameClass, Reading, anthropic, finish_fault, gemini, has_error, is_filled, ollama, openai_chat, openai_responses,
-    parse_leniently, text, usage,
+    readable, text, usage,
 };
-use crate::error;
+use crate::{error, json::Value};
 
 /// Reads a whole reply. What cannot be read, holds an error or holds nothing is a fault; what is read is output and terminal.
 ///
@@ -22,15 +21,16 @@ pub fn read_document(dialect: Dialect, document: &[u8]) -> Reading {
         Some(b'<') => return fault(FailureKind::NotModelReply),
         Some(_) => {}
     }
-    let Some(value) = parse_leniently(text) else { return fault(FailureKind::MalformedReply) };
+    let readable = readable(text);
+    let Some(value) = Value::parse(&readable) else { return fault(FailureKind::MalformedReply) };
     if (has_error(None, &value) || value.get("object").is_none() && value.get("code").is_some())
         && let Some(failure) = error::in_band(dialect, None, text, None, SystemTime::now())
     {
         return Reading::fault(failure, false);
     }
     // A reply is an object; only Gemini's may be a list of them.
-    let is_list = value.is_array() && dialect == Dialect::GeminiGenerateContent;
-    if !(value.is_object() || is_list) {
+    let is_list = value.as_array().is_some() && dialect == Dialect::GeminiGenerateContent;
+    if !(value.as_object().is_some() || is_list) {
         return fault(FailureKind::MalformedReply);
     }
     let mut reading = Reading::of(FrameClass::Terminal);
@@ -66,7 +66,7 @@ enum Reply {
     Fault(Failure),
 }
 
-fn chat(reading: &mut Reading, value: &Value) -> Reply {
+fn chat(reading: &mut Reading, value: &Value<'_>) -> Reply {
     reading.usage = value.get("usage").and_then(usage::openai);
     let Some(choices) = value.get("choices") else { return Reply::Some };
     let Some(choices) = choices.as_array().filter(|choices| !choices.is_empty()) else { return Reply::Empty };
@@ -86,7 +86,7 @@ fn chat(reading: &mut Reading, value: &Value) -> Reply {
     Reply::Some
 }
 
-fn responses(reading: &mut Reading, value: &Value) -> Reply {
+fn responses(reading: &mut Reading, value: &Value<'_>) -> Reply {
     reading.usage = value.get("usage").and_then(usage::openai);
     let status = value.get("status").and_then(Value::as_str).unwrap_or("completed");
     reading.finish = Some(openai_responses::finish_reason(status, value));
@@ -94,7 +94,7 @@ fn responses(reading: &mut Reading, value: &Value) -> Reply {
     if status == "completed" && empty { Reply::Empty } else { Reply::Some }
 }
 
-fn messages(reading: &mut Reading, value: &Value) -> Reply {
+fn messages(reading: &mut Reading, value: &Value<'_>) -> Reply {
     reading.usage = value.get("usage").and_then(usage::anthropic);
     let reason = value.get("stop_reason").and_then(Value::as_str);
     reading.finish = reason.map(anthropic::stop_reason);
@@ -102,7 +102,7 @@ fn messages(reading: &mut Reading, value: &Value) -> Reply {
     if empty && reason.is_none() { Reply::Empty } else { Reply::Some }
 }
 
-fn generated(reading: &mut Reading, value: &Value) -> Reply {
+fn generated(reading: &mut Reading, value: &Value<'_>) -> Reply {
     reading.usage = value.get("usageMetadata").and_then(usage::gemini);
     if value.get("promptFeedback").and_then(|feedback| feedback.get("blockReason")).is_some_and(is_filled) {
         reading.finish = Some(FinishReason::ContentFilter);

@@ -1,11 +1,11 @@
 //! Google Gemini `generateContent` and `streamGenerateContent`.
 
-use serde_json::Value;
 use stanchion_core::{Dialect, FinishReason};
 
 use super::{FrameClass, Reading, State, finish_fault, is_filled, usage};
+use crate::json::Value;
 
-pub(super) fn parse(state: &mut State, chunk: &Value) -> Reading {
+pub(super) fn parse(state: &mut State, chunk: &Value<'_>) -> Reading {
     let mut reading = Reading::of(FrameClass::Meta);
     reading.usage = chunk.get("usageMetadata").and_then(usage::gemini);
     if chunk.get("promptFeedback").and_then(|feedback| feedback.get("blockReason")).is_some_and(is_filled) {
@@ -51,9 +51,9 @@ pub(super) fn parse(state: &mut State, chunk: &Value) -> Reading {
 }
 
 /// A part with something in it. A thought's signature alone is none.
-pub(super) fn is_output(part: &Value) -> bool {
+pub(super) fn is_output(part: &Value<'_>) -> bool {
     let Some(members) = part.as_object() else { return false };
-    members.iter().any(|(key, value)| !matches!(key.as_str(), "thought" | "thoughtSignature") && is_filled(value))
+    members.iter().any(|(key, value)| !matches!(key, "thought" | "thoughtSignature") && is_filled(value))
 }
 
 pub(super) fn finish_reason(reason: &str) -> FinishReason {

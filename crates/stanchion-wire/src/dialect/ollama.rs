@@ -1,9 +1,9 @@
 //! Ollama's native `/api/chat` and `/api/generate`.
 
-use serde_json::Value;
 use stanchion_core::FinishReason;
 
 use super::{FrameClass, Reading, State, is_filled, scan::Cursor, usage};
+use crate::json::Value;
 
 /// Knows a line that is not the last, has text, and has nothing but plain members: how many bytes of text.
 pub(super) fn scan(line: &[u8]) -> Option<usize> {
@@ -43,7 +43,7 @@ pub(super) fn scan(line: &[u8]) -> Option<usize> {
     (output > 0 && cursor.at() == line.len()).then_some(output)
 }
 
-pub(super) fn parse(state: &mut State, line: &Value) -> Reading {
+pub(super) fn parse(state: &mut State, line: &Value<'_>) -> Reading {
     let mut reading = Reading::of(FrameClass::Meta);
     if has_output(line) {
         reading.raise(FrameClass::Output);
@@ -59,13 +59,13 @@ pub(super) fn parse(state: &mut State, line: &Value) -> Reading {
     reading
 }
 
-pub(super) fn has_output(line: &Value) -> bool {
+pub(super) fn has_output(line: &Value<'_>) -> bool {
     let message = line.get("message").and_then(Value::as_object);
     message.is_some_and(|members| members.iter().any(|(key, value)| key != "role" && is_filled(value)))
         || ["response", "thinking"].iter().any(|key| line.get(key).is_some_and(is_filled))
 }
 
-pub(super) fn done_reason(line: &Value) -> FinishReason {
+pub(super) fn done_reason(line: &Value<'_>) -> FinishReason {
     match line.get("done_reason").and_then(Value::as_str) {
         Some("length") => FinishReason::Length,
         Some("stop") | None => FinishReason::Stop,

@@ -3,10 +3,10 @@
 use std::sync::LazyLock;
 
 use memchr::{memchr, memmem::Finder};
-use serde_json::Value;
 use stanchion_core::{Dialect, FinishReason};
 
 use super::{FrameClass, Reading, State, around::Around, finish_fault, is_filled, scan::Cursor, usage};
+use crate::json::Value;
 
 static DELTA: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"delta\""));
 static FINISH: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"finish_reason\""));
@@ -137,7 +137,7 @@ fn every_value_is(key: &Finder<'_>, text: &[u8], value: &[u8]) -> bool {
     })
 }
 
-pub(super) fn parse(state: &mut State, chunk: &Value) -> Reading {
+pub(super) fn parse(state: &mut State, chunk: &Value<'_>) -> Reading {
     let mut reading = Reading::of(FrameClass::Meta);
     if let Some(counts) = chunk.get("usage").and_then(usage::openai) {
         reading.usage = Some(counts);
@@ -209,7 +209,7 @@ pub(super) fn parse(state: &mut State, chunk: &Value) -> Reading {
 
 /// Whether a chunk without choices holds anything besides its usage and what every chunk has: citations, a verdict of a
 /// filter, or whatever else a provider thinks of.
-fn adds_more(chunk: &Value) -> bool {
+fn adds_more(chunk: &Value<'_>) -> bool {
     const OF_EVERY_CHUNK: [&str; 11] = [
         "id",
         "object",
@@ -224,37 +224,38 @@ fn adds_more(chunk: &Value) -> bool {
         "x_groq",
     ];
     let Some(members) = chunk.as_object() else { return true };
-    members.iter().any(|(key, value)| !OF_EVERY_CHUNK.contains(&key.as_str()) && is_filled(value))
+    members.iter().any(|(key, value)| !OF_EVERY_CHUNK.contains(&key) && is_filled(value))
 }
 
 /// Whether a delta or message holds anything that a client could show or act on.
-pub(super) fn has_output(delta: &Value) -> bool {
+pub(super) fn has_output(delta: &Value<'_>) -> bool {
     let Some(members) = delta.as_object() else { return false };
-    members.iter().any(|(key, value)| match key.as_str() {
+    members.iter().any(|(key, value)| match key {
         "role" | "obfuscation" | "name" | "id" => false,
         "tool_calls" => value.as_array().is_some_and(|calls| calls.iter().any(is_tool_output)),
         "function_call" => is_tool_output(value),
         // A part of a list has a type even when it has no text.
-        "content" | "reasoning_details" if value.is_array() => {
-            value.as_array().is_some_and(|parts| parts.iter().any(has_text))
+        "content" | "reasoning_details" => {
+            value.as_array().map_or_else(|| is_filled(value), |parts| parts.iter().any(has_text))
         }
         _ => is_filled(value),
     })
 }
 
 /// A tool call's name or any piece of its arguments; an index and an id alone are structure.
-fn is_tool_output(call: &Value) -> bool {
+fn is_tool_output(call: &Value<'_>) -> bool {
     let Some(members) = call.as_object() else { return false };
-    let told = |value: &Value| ["name", "arguments", "input"].iter().any(|key| value.get(key).is_some_and(is_filled));
+    let told =
+        |value: &Value<'_>| ["name", "arguments", "input"].iter().any(|key| value.get(key).is_some_and(is_filled));
     told(call) || members.values().any(told)
 }
 
-fn has_text(part: &Value) -> bool {
+fn has_text(part: &Value<'_>) -> bool {
     match part {
         Value::String(text) => !text.is_empty(),
         Value::Object(members) => members.iter().any(|(key, value)| {
-            !matches!(key.as_str(), "type" | "index" | "id" | "format")
-                && (value.is_string() && is_filled(value) || has_text(value))
+            !matches!(key, "type" | "index" | "id" | "format")
+                && (value.as_str().is_some_and(|text| !text.is_empty()) || has_text(value))
         }),
         Value::Array(parts) => parts.iter().any(has_text),
         _ => false,

@@ -1,9 +1,9 @@
 //! OpenAI Responses.
 
-use serde_json::Value;
 use stanchion_core::{Failure, FailureKind, FinishReason, Phase};
 
 use super::{FrameClass, Reading, State, is_filled, scan::Cursor, usage};
+use crate::json::Value;
 
 /// Knows a delta event with something in it, by its type at the front: how many bytes of text.
 pub(super) fn scan(data: &[u8]) -> Option<usize> {
@@ -33,7 +33,7 @@ pub(super) fn scan(data: &[u8]) -> Option<usize> {
     }
 }
 
-pub(super) fn parse(state: &mut State, event: Option<&str>, value: &Value) -> Reading {
+pub(super) fn parse(state: &mut State, event: Option<&str>, value: &Value<'_>) -> Reading {
     let Some(kind) = value.get("type").and_then(Value::as_str).or(event) else {
         return Reading::of(FrameClass::Unknown);
     };
@@ -48,7 +48,7 @@ pub(super) fn parse(state: &mut State, event: Option<&str>, value: &Value) -> Re
             let item = value.get("item").unwrap_or(&Value::Null);
             let named = item.get("name").is_some_and(is_filled);
             let plain = matches!(item.get("type").and_then(Value::as_str), Some("message" | "reasoning"));
-            Reading::of(if named || (!plain && item.get("type").is_some_and(|kind| kind == "custom_tool_call")) {
+            Reading::of(if named || (!plain && item.get("type").and_then(Value::as_str) == Some("custom_tool_call")) {
                 FrameClass::Output
             } else {
                 FrameClass::Structure
@@ -76,7 +76,7 @@ fn last_word(kind: &str) -> &str {
 }
 
 /// The whole response at the end of its stream.
-fn end(state: &mut State, kind: &str, response: &Value) -> Reading {
+fn end(state: &mut State, kind: &str, response: &Value<'_>) -> Reading {
     let counts = response.get("usage").and_then(usage::openai);
     let has_output =
         state.output || response.get("output").and_then(Value::as_array).is_some_and(|items| !items.is_empty());
@@ -93,7 +93,7 @@ fn end(state: &mut State, kind: &str, response: &Value) -> Reading {
     reading
 }
 
-pub(super) fn finish_reason(kind: &str, response: &Value) -> FinishReason {
+pub(super) fn finish_reason(kind: &str, response: &Value<'_>) -> FinishReason {
     if kind.ends_with("incomplete") {
         return match response
             .get("incomplete_details")

@@ -1,10 +1,10 @@
 //! How much a model wrote: for an estimate of tokens where a provider does not come to count them.
 
-use serde_json::Value;
+use crate::json::Value;
 
 /// About how many bytes of text a frame or document holds that the model wrote, reasoning and the arguments of tools
 /// included. Ids, names of roles, signatures and media are none.
-pub(super) fn bytes(value: &Value) -> usize {
+pub(super) fn bytes(value: &Value<'_>) -> usize {
     match value {
         Value::Array(items) => items.iter().map(bytes).sum(),
         Value::Object(members) => members.iter().map(|(key, value)| member(key, value)).sum(),
@@ -12,7 +12,7 @@ pub(super) fn bytes(value: &Value) -> usize {
     }
 }
 
-fn member(key: &str, value: &Value) -> usize {
+fn member(key: &str, value: &Value<'_>) -> usize {
     match (key, value) {
         (
             "content" | "text" | "reasoning_content" | "reasoning" | "thinking" | "refusal" | "partial_json"
@@ -20,10 +20,26 @@ fn member(key: &str, value: &Value) -> usize {
             Value::String(text),
         ) => text.len(),
         // Arguments that came as an object were written as text.
-        ("args" | "input" | "arguments", Value::Object(_)) => value.to_string().len(),
+        ("args" | "input" | "arguments", Value::Object(_)) => written(value),
         // Of what is repeated or explained, nothing was written for it.
         ("logprobs" | "usage" | "error" | "tools" | "instructions", _) => 0,
         _ => bytes(value),
+    }
+}
+
+/// How many bytes a value takes as text without blanks.
+fn written(value: &Value<'_>) -> usize {
+    let text = |text: &str| serde_json::to_string(text).map_or(0, |text| text.len());
+    match value {
+        Value::Null | Value::Bool(true) => 4,
+        Value::Bool(false) => 5,
+        Value::Number(number) => number.to_string().len(),
+        Value::String(string) => text(string),
+        // A comma behind each but the last.
+        Value::Array(items) => items.iter().map(|item| written(item) + 1).sum::<usize>().max(1) + 1,
+        Value::Object(members) => {
+            members.iter().map(|(key, value)| text(key) + written(value) + 2).sum::<usize>().max(1) + 1
+        }
     }
 }
 
@@ -56,10 +72,12 @@ mod tests {
             ),
             (json!({"candidates": [{"content": {"parts": [{"functionCall": {"name": "f", "args": {"a": 1}}}]}}]}), 8),
             (json!({"model": "m", "message": {"role": "assistant", "content": "Hi", "thinking": "x"}}), 3),
+            (json!({"args": {"a": [true, false, null, -1, 1.5, "\"é\n"], "b": [], "c": {}}}), 53),
             (json!("alone"), 0),
             (json!(null), 0),
         ] {
-            assert_eq!(bytes(&value), expected, "{value}");
+            let text = value.to_string();
+            assert_eq!(bytes(&Value::parse(&text).unwrap()), expected, "{text}");
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Token counts, normalised: fresh input apart from what the cache read and wrote, reasoning within the output. Missing stays missing.
 
-use serde_json::Value;
+use crate::json::Value;
+
 use stanchion_core::Usage;
 
-fn count(value: &Value, key: &str) -> Option<u64> {
+fn count(value: &Value<'_>, key: &str) -> Option<u64> {
     value.get(key).and_then(|count| {
         count.as_u64().or_else(|| count.as_f64().filter(|count| *count >= 0.0).map(|count| count as u64))
     })
@@ -14,7 +15,7 @@ fn some(usage: Usage) -> Option<Usage> {
 }
 
 /// OpenAI Chat and Responses, and the many that imitate them.
-pub(super) fn openai(value: &Value) -> Option<Usage> {
+pub(super) fn openai(value: &Value<'_>) -> Option<Usage> {
     let prompt = count(value, "prompt_tokens").or_else(|| count(value, "input_tokens"));
     let completion = count(value, "completion_tokens").or_else(|| count(value, "output_tokens"));
     let details = ["prompt_tokens_details", "input_tokens_details", "prompt_token_details"]
@@ -53,7 +54,7 @@ pub(super) fn openai(value: &Value) -> Option<Usage> {
 }
 
 /// Anthropic: the input count excludes what the cache read and wrote.
-pub(super) fn anthropic(value: &Value) -> Option<Usage> {
+pub(super) fn anthropic(value: &Value<'_>) -> Option<Usage> {
     let split = value.get("cache_creation").unwrap_or(&Value::Null);
     let (short, long) = (count(split, "ephemeral_5m_input_tokens"), count(split, "ephemeral_1h_input_tokens"));
     some(Usage {
@@ -85,7 +86,7 @@ pub(super) fn later(earlier: &Usage, mut report: Usage) -> Usage {
 }
 
 /// Gemini: thoughts are counted beside the candidates, what tools fed back beside the prompt.
-pub(super) fn gemini(value: &Value) -> Option<Usage> {
+pub(super) fn gemini(value: &Value<'_>) -> Option<Usage> {
     let cache_read = count(value, "cachedContentTokenCount");
     let prompt = count(value, "promptTokenCount")
         .map(|prompt| prompt.saturating_add(count(value, "toolUsePromptTokenCount").unwrap_or(0)));
@@ -103,6 +104,6 @@ pub(super) fn gemini(value: &Value) -> Option<Usage> {
 }
 
 /// Ollama's native counts.
-pub(super) fn ollama(value: &Value) -> Option<Usage> {
+pub(super) fn ollama(value: &Value<'_>) -> Option<Usage> {
     some(Usage { input: count(value, "prompt_eval_count"), output: count(value, "eval_count"), ..Usage::default() })
 }

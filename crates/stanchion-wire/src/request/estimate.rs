@@ -1,4 +1,4 @@
-use memchr::{memchr2, memmem};
+use memchr::{memchr2, memmem, memrchr2};
 
 /// What a picture, a sound or another attachment counts as.
 const ATTACHMENT_TOKENS: usize = 1_600;
@@ -20,7 +20,7 @@ const LONGEST_WORD: usize = 4_096;
 pub fn estimate_tokens(body: &[u8]) -> usize {
     let (mut ascii, mut other, mut attachments) = (0, 0, 0);
     let mut count = |bytes: &[u8]| {
-        let wide = bytes.iter().filter(|byte| !byte.is_ascii()).count();
+        let wide = bytes_beyond_ascii(bytes);
         other += wide;
         ascii += bytes.len() - wide;
     };
@@ -34,26 +34,37 @@ pub fn estimate_tokens(body: &[u8]) -> usize {
     ascii.div_ceil(4) + other.div_ceil(3) + attachments * ATTACHMENT_TOKENS
 }
 
+fn bytes_beyond_ascii(bytes: &[u8]) -> usize {
+    // Sums of so few fit into a byte, and many bytes are summed at once.
+    bytes.chunks(255).map(|chunk| usize::from(chunk.iter().map(|byte| byte >> 7).sum::<u8>())).sum()
+}
+
 /// The next string that is too long for a word.
+///
+/// It begins with a quote, and neither a quote nor an escape follows for longer than a word is: so of all bytes that lie
+/// closer together, only the last of so many need be looked at.
 fn next_long_string(bytes: &[u8]) -> Option<std::ops::Range<usize>> {
-    let mut at = 0;
+    let mut start = memchr2(b'"', b'\\', bytes)?;
     loop {
-        let start = at + memchr2(b'"', b'\\', bytes.get(at..)?)?;
-        if bytes[start] == b'\\' {
-            at = start + 2;
+        let within = bytes.get(start + 1..start + 1 + LONGEST_WORD + 1)?;
+        if let Some(last) = memrchr2(b'"', b'\\', within) {
+            start += 1 + last;
             continue;
         }
-        // Opening or closing: what lies between two strings is never this long without a blank, either.
-        let end = start + 1 + memchr2(b'"', b'\\', bytes.get(start + 1..)?)?;
+        let end = start + 1 + memchr2(b'"', b'\\', &bytes[start + 1..])?;
         let string = &bytes[start + 1..end];
-        if string.len() > LONGEST_WORD && is_no_text(string) {
+        // Opening or closing: what lies between two strings is never this long without a blank, either.
+        if is_unescaped_quote(&bytes[..=start]) && is_no_text(string) {
             return Some(start + 1..end);
         }
-        at = if bytes[end] == b'\\' { end } else { end.max(start + 1) };
-        if at == start {
-            at += 1;
-        }
+        start = end;
     }
+}
+
+/// Whether bytes end in a quote that is not one of the text.
+fn is_unescaped_quote(bytes: &[u8]) -> bool {
+    let Some(before) = bytes.strip_suffix(b"\"") else { return false };
+    before.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 0
 }
 
 fn is_no_text(string: &[u8]) -> bool {
@@ -63,7 +74,61 @@ fn is_no_text(string: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// The long strings of a body, by looking at every byte.
+    fn long_strings(body: &[u8]) -> Vec<std::ops::Range<usize>> {
+        let (mut found, mut at) = (Vec::new(), 0);
+        while at < body.len() {
+            at += match body[at] {
+                b'\\' => 2,
+                b'"' => {
+                    let string = body[at + 1..].split(|byte| matches!(byte, b'"' | b'\\')).next().unwrap_or_default();
+                    let ends = at + 1 + string.len() < body.len();
+                    if ends && string.len() > LONGEST_WORD && is_no_text(string) {
+                        found.push(at + 1..at + 1 + string.len());
+                    }
+                    1 + string.len()
+                }
+                _ => 1,
+            };
+        }
+        found
+    }
+
+    fn piece() -> impl Strategy<Value = Vec<u8>> {
+        let exact = |length| Just(vec![b'a'; length]);
+        prop_oneof![
+            exact(LONGEST_WORD - 1),
+            exact(LONGEST_WORD),
+            exact(LONGEST_WORD + 1),
+            exact(LONGEST_WORD + 2),
+            exact(2 * LONGEST_WORD + 3),
+            Just("a b".repeat(2_000).into_bytes()),
+            Just("é".repeat(3_000).into_bytes()),
+            proptest::collection::vec(prop_oneof![Just(b'"'), Just(b'\\'), Just(b'a'), Just(b' ')], 0..6),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn no_long_string_is_passed_over(pieces in proptest::collection::vec(piece(), 0..8)) {
+            let body = pieces.concat();
+            let (mut found, mut from) = (Vec::new(), 0);
+            while let Some(string) = next_long_string(&body[from..]) {
+                found.push(string.start + from..string.end + from);
+                from += string.end;
+            }
+            prop_assert_eq!(found, long_strings(&body));
+        }
+
+        #[test]
+        fn every_byte_beyond_ascii_is_counted(bytes in proptest::collection::vec(any::<u8>(), 0..1_000)) {
+            prop_assert_eq!(bytes_beyond_ascii(&bytes), bytes.iter().filter(|byte| !byte.is_ascii()).count());
+        }
+    }
 
     #[test]
     fn text_counts_by_its_bytes_and_attachments_by_their_number() {

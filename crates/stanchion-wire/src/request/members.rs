@@ -20,7 +20,9 @@ impl Member {
 
     /// Whether the key is this one, however it is escaped, or one that some servers take for it.
     pub(super) fn is_like(&self, body: &[u8], key: &str) -> bool {
-        decode(&body[self.key.clone()]).is_some_and(|name| is_like(&name, key))
+        let quoted = &body[self.key.clone()];
+        // Most keys are told apart by their length: an escape only makes one longer, and so does what is no ASCII.
+        quoted.len() >= key.len() + 2 && decode(quoted).is_some_and(|name| is_like(&name, key))
     }
 }
 

@@ -1,0 +1,264 @@
+//! JSON that is read once and looked at: it borrows from its text, and keeps the members of an object as they come, since there
+//! are few of them and each is asked for once or twice. What [`serde_json`] takes and refuses is taken and refused here.
+
+use std::{borrow::Cow, fmt};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, SeqAccess, Visitor},
+};
+
+/// How many members most objects of a reply have at most.
+const USUAL_MEMBERS: usize = 8;
+
+/// A JSON value.
+#[derive(Clone, PartialEq)]
+pub(crate) enum Value<'a> {
+    Null,
+    Bool(bool),
+    Number(Number),
+    String(Cow<'a, str>),
+    Array(Vec<Value<'a>>),
+    Object(Object<'a>),
+}
+
+/// A number, as it is written.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Number {
+    Natural(u64),
+    Negative(i64),
+    Float(f64),
+}
+
+/// The members of an object, in their order.
+#[derive(Clone, PartialEq)]
+pub(crate) struct Object<'a>(Vec<(Cow<'a, str>, Value<'a>)>);
+
+impl<'a> Value<'a> {
+    /// A JSON text.
+    pub(crate) fn parse(text: &'a str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+
+    /// The member of this name; of several the last, as most readers see it.
+    pub(crate) fn get(&self, key: &str) -> Option<&Self> {
+        self.as_object()?.0.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value)
+    }
+
+    pub(crate) fn as_object(&self) -> Option<&Object<'a>> {
+        if let Self::Object(members) = self { Some(members) } else { None }
+    }
+
+    pub(crate) fn as_array(&self) -> Option<&Vec<Self>> {
+        if let Self::Array(items) = self { Some(items) } else { None }
+    }
+
+    pub(crate) fn as_str(&self) -> Option<&str> {
+        if let Self::String(text) = self { Some(text) } else { None }
+    }
+
+    pub(crate) fn as_bool(&self) -> Option<bool> {
+        if let Self::Bool(is) = self { Some(*is) } else { None }
+    }
+
+    pub(crate) fn as_u64(&self) -> Option<u64> {
+        if let Self::Number(Number::Natural(number)) = self { Some(*number) } else { None }
+    }
+
+    pub(crate) fn as_f64(&self) -> Option<f64> {
+        match self {
+            Self::Number(Number::Natural(number)) => Some(*number as f64),
+            Self::Number(Number::Negative(number)) => Some(*number as f64),
+            Self::Number(Number::Float(number)) => Some(*number),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_null(&self) -> bool {
+        matches!(self, Self::Null)
+    }
+}
+
+impl<'a> Object<'a> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Value<'a>)> {
+        self.0.iter().map(|(key, value)| (&**key, value))
+    }
+
+    pub(crate) fn values(&self) -> impl Iterator<Item = &Value<'a>> {
+        self.0.iter().map(|(_, value)| value)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Natural(number) => number.fmt(f),
+            Self::Negative(number) => number.fmt(f),
+            Self::Float(number) => number.fmt(f),
+        }
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Value<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ValueVisitor)
+    }
+}
+
+struct ValueVisitor;
+
+impl<'de> Visitor<'de> for ValueVisitor {
+    type Value = Value<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value<'de>, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, is: bool) -> Result<Value<'de>, E> {
+        Ok(Value::Bool(is))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Value<'de>, E> {
+        Ok(Value::Number(Number::Natural(number)))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Value<'de>, E> {
+        Ok(Value::Number(Number::Negative(number)))
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<Value<'de>, E> {
+        Ok(Value::Number(Number::Float(number)))
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Value<'de>, E> {
+        Ok(Value::String(Cow::Borrowed(text)))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Value<'de>, E> {
+        Ok(Value::String(Cow::Owned(text.to_owned())))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value<'de>, A::Error> {
+        let mut array = Vec::new();
+        while let Some(item) = items.next_element()? {
+            array.push(item);
+        }
+        Ok(Value::Array(array))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value<'de>, A::Error> {
+        let mut object = Vec::new();
+        while let Some(Key(key)) = members.next_key()? {
+            if object.is_empty() {
+                object.reserve(USUAL_MEMBERS);
+            }
+            object.push((key, members.next_value()?));
+        }
+        Ok(Value::Object(Object(object)))
+    }
+}
+
+/// The name of a member. A plain `Cow` would always be a copy.
+struct Key<'a>(Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Key<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(KeyVisitor)
+    }
+}
+
+struct KeyVisitor;
+
+impl<'de> Visitor<'de> for KeyVisitor {
+    type Value = Key<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a member")
+    }
+
+    fn visit_borrowed_str<E>(self, name: &'de str) -> Result<Key<'de>, E> {
+        Ok(Key(Cow::Borrowed(name)))
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Key<'de>, E> {
+        Ok(Key(Cow::Owned(name.to_owned())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value as Tree, json};
+
+    use super::*;
+
+    /// The same as `serde_json` reads it.
+    fn tree(value: &Value<'_>) -> Tree {
+        match value {
+            Value::Null => Tree::Null,
+            Value::Bool(is) => json!(is),
+            Value::Number(Number::Natural(number)) => json!(number),
+            Value::Number(Number::Negative(number)) => json!(number),
+            Value::Number(Number::Float(number)) => json!(number),
+            Value::String(text) => json!(text),
+            Value::Array(items) => items.iter().map(tree).collect(),
+            Value::Object(members) => members.iter().map(|(key, value)| (key.to_owned(), tree(value))).collect(),
+        }
+    }
+
+    #[test]
+    fn text_is_read_as_serde_json_reads_it() {
+        let deep = "[".repeat(127) + &"]".repeat(127);
+        let too_deep = format!("[{deep}]");
+        for text in [
+            r#"{"a":[1,-2,3.5,1e3,18446744073709551615,18446744073709551616,-0],"b":{"c":null,"d":true,"e":"f\n\u00e9g"}}"#,
+            r#" {"a\u0062":1,"ab":2} "#,
+            r#"{"a":1,"b":2,"a":3}"#,
+            "[]",
+            "{}",
+            "null",
+            "\"\"",
+            "",
+            "{",
+            r#"{"a" 1}"#,
+            "{1:2}",
+            "[1,]",
+            "1e999",
+            "01",
+            "nul",
+            "\"\\ud800\"",
+            "1 2",
+            &deep,
+            &too_deep,
+        ] {
+            assert_eq!(Value::parse(text).as_ref().map(tree), serde_json::from_str::<Tree>(text).ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn plain_strings_and_names_are_not_copied() {
+        let Some(Value::Object(members)) = Value::parse(r#"{"a":"b"}"#) else { panic!("an object") };
+        assert!(matches!(&members.0[..], [(Cow::Borrowed("a"), Value::String(Cow::Borrowed("b")))]));
+    }
+
+    #[test]
+    fn of_equal_names_the_last_counts() {
+        let text = r#"{"a":1,"\u0061":2}"#;
+        assert_eq!(Value::parse(text).unwrap().get("a").and_then(Value::as_u64), Some(2));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_as_serde_json_reads_it(text in r#"[\[\]{}:,"\\abtrue null0-9.eE+-]{0,24}"#) {
+            prop_assert_eq!(Value::parse(&text).as_ref().map(tree), serde_json::from_str::<Tree>(&text).ok());
+        }
+    }
+}
