@@ -2,6 +2,7 @@
 
 mod activity;
 mod connection;
+mod gather;
 mod held;
 mod lifecycle;
 mod limits;

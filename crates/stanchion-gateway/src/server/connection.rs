@@ -18,6 +18,7 @@ use tokio::{
 use super::{
     Lifecycle, ListenerLimits, Phase,
     activity::{Activity, Clock, Overdue, Watched},
+    gather::{Gathered, Midst, Pieces},
     held::Held,
     streams::{Sent, Streams},
 };
@@ -33,7 +34,7 @@ const WRONG: usize = 1024;
 /// Answers the requests of connections.
 pub trait Answer: Clone + Send + 'static {
     /// The body of its replies.
-    type Body: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static;
+    type Body: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>> + Send> + Send + 'static;
 
     /// How clients connect, from now on.
     fn server(&self) -> ServerSettings;
@@ -91,15 +92,18 @@ async fn serve_requests<A: Answer>(
 ) {
     let activity = Activity::new();
     let (requests, door) = (activity.clone(), answer.clone());
+    let midst = Midst::default();
+    let replies = midst.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer);
         let (answer, running) = (answer.clone(), requests.begin(request.version()));
+        let midst = replies.of(request.version());
         async move {
             let response = answer.answer(request).await;
-            Ok::<_, Infallible>(response.map(|body| Sent::new(Held::new(body, running))))
+            Ok::<_, Infallible>(response.map(|body| Sent::new(Held::new(Pieces::new(body, midst), running))))
         }
     });
-    let stream = TokioIo::new(Watched::new(stream, activity.clone()));
+    let stream = TokioIo::new(Watched::new(Gathered::new(stream, midst), activity.clone()));
     let builder = builder(&limits);
     let mut connection = pin!(builder.serve_connection(stream, service));
     let mut clock = Clock::new(activity.clone(), limits);
