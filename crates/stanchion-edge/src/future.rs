@@ -22,7 +22,7 @@ use crate::{
     EdgeBody, EdgeLayer,
     collect::{CollectError, Collected},
     events::Listener,
-    identity,
+    identity::{self, Said},
     layer::Heartbeats,
     live::{Live, is_plain},
     refused::Refused,
@@ -109,9 +109,9 @@ where
 {
     pub(crate) fn new(request: Request<B>, service: S, layer: &EdgeLayer) -> Self {
         let (head, body) = request.into_parts();
-        let commit = identity::commit_policy(&head.headers, layer);
-        let retention = identity::cache_retention(&head.headers, layer);
-        let context = head.extensions.get().cloned().unwrap_or_else(|| identity::context(&head.headers, layer));
+        let said = Said::by(&head.headers, layer);
+        let context = head.extensions.get().cloned().unwrap_or_else(|| said.context(layer));
+        let (commit, retention, tells) = (said.commit_policy(), said.cache_retention(), said.wants_events());
         let route = wire_request::route(head.uri.path());
         let dialect = route.as_ref().map_or(Dialect::OpenAiChat, |route| route.dialect);
         // Gemini streams one JSON array unless it is asked for events.
@@ -127,7 +127,7 @@ where
             commit,
             retention,
             heartbeats: layer.heartbeats.clone(),
-            tells: identity::wants_events(&head.headers, layer),
+            tells,
             listener: None,
         };
         let state = match route {

@@ -21,48 +21,64 @@ pub fn is_name(text: &str) -> bool {
     (1..=256).contains(&text.len()) && text.trim() == text && !text.chars().any(char::is_control)
 }
 
-pub(crate) fn context(headers: &HeaderMap, layer: &EdgeLayer) -> Context {
-    let mut context = Context::builder();
-    if let Some(observer) = &layer.observer {
-        context = context.observer(observer.clone());
+/// What a request says of itself in our own headers, if it is believed and says anything.
+#[derive(Clone, Copy)]
+pub(crate) struct Said<'a>(Option<&'a HeaderMap>);
+
+impl<'a> Said<'a> {
+    pub(crate) fn by(headers: &'a HeaderMap, layer: &EdgeLayer) -> Self {
+        // Most requests say nothing: one look at the names, and none at each of ours.
+        let says = layer.identity_headers && headers.keys().any(|name| name.as_str().starts_with("x-stanchion-"));
+        Self(says.then_some(headers))
     }
-    if layer.identity_headers {
-        let text = |name: &str| {
-            let text = std::str::from_utf8(headers.get(name)?.as_bytes()).ok()?.trim();
-            is_name(text).then_some(text)
-        };
-        if let Some(session) = text("x-stanchion-session") {
+
+    fn bytes(self, name: &'static str) -> Option<&'a [u8]> {
+        Some(self.0?.get(name)?.as_bytes())
+    }
+
+    fn text(self, name: &'static str) -> Option<&'a str> {
+        std::str::from_utf8(self.bytes(name)?).ok()
+    }
+
+    fn name(self, name: &'static str) -> Option<&'a str> {
+        self.text(name).map(str::trim).filter(|text| is_name(text))
+    }
+
+    /// Who asks.
+    pub(crate) fn context(self, layer: &EdgeLayer) -> Context {
+        let mut context = Context::builder();
+        if let Some(observer) = &layer.observer {
+            context = context.observer(observer.clone());
+        }
+        if let Some(session) = self.name("x-stanchion-session") {
             context = context.session(session);
         }
-        if let Some(owner) = text("x-stanchion-owner") {
+        if let Some(owner) = self.name("x-stanchion-owner") {
             context = context.owner(owner);
         }
-        if let Some(class) = text("x-stanchion-class").and_then(RequestClass::parse) {
+        if let Some(class) = self.name("x-stanchion-class").and_then(RequestClass::parse) {
             context = context.class(class);
         }
-        if let Some(epoch) = text("x-stanchion-context-epoch") {
+        if let Some(epoch) = self.name("x-stanchion-context-epoch") {
             context = context.context_epoch(epoch);
         }
+        context.build()
     }
-    context.build()
-}
 
-/// When the reply is to leave, where the request says so.
-pub(crate) fn commit_policy(headers: &HeaderMap, layer: &EdgeLayer) -> Option<CommitPolicy> {
-    let value = headers.get("x-stanchion-commit").filter(|_| layer.identity_headers)?;
-    CommitPolicy::parse(value.to_str().ok()?)
-}
+    /// When the reply is to leave, where the request says so.
+    pub(crate) fn commit_policy(self) -> Option<CommitPolicy> {
+        CommitPolicy::parse(self.text("x-stanchion-commit")?)
+    }
 
-/// How long the provider is to keep the prompt, where the request says so.
-pub(crate) fn cache_retention(headers: &HeaderMap, layer: &EdgeLayer) -> Option<CacheRetention> {
-    let value = headers.get("x-stanchion-cache-retention").filter(|_| layer.identity_headers)?;
-    CacheRetention::parse(value.to_str().ok()?)
-}
+    /// How long the provider is to keep the prompt, where the request says so.
+    pub(crate) fn cache_retention(self) -> Option<CacheRetention> {
+        CacheRetention::parse(self.text("x-stanchion-cache-retention")?)
+    }
 
-/// Whether the client asks for the events of its request.
-pub(crate) fn wants_events(headers: &HeaderMap, layer: &EdgeLayer) -> bool {
-    let value = headers.get(EVENTS).filter(|_| layer.identity_headers);
-    value.is_some_and(|value| value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"sse"))
+    /// Whether the client asks for the events of its request.
+    pub(crate) fn wants_events(self) -> bool {
+        self.bytes("x-stanchion-events").is_some_and(|value| value.trim_ascii().eq_ignore_ascii_case(b"sse"))
+    }
 }
 
 /// Says that the client gets them.

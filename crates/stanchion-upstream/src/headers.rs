@@ -2,9 +2,7 @@
 
 use http::{
     HeaderMap, HeaderName, HeaderValue,
-    header::{
-        ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_TYPE, SET_COOKIE, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
-    },
+    header::{ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_TYPE},
 };
 use stanchion_core::{Candidate, Family, Secret};
 
@@ -33,18 +31,12 @@ fn stays(name: &str) -> bool {
 }
 
 /// The headers of the provider's request, made from the client's.
-pub(crate) fn for_provider(client: HeaderMap, candidate: &Candidate) -> Result<HeaderMap, Unsendable> {
-    let connection: Vec<HeaderValue> = client.get_all(CONNECTION).iter().cloned().collect();
-    let mut headers = HeaderMap::with_capacity(client.len() + candidate.headers().len() + 4);
-    let mut kept = None;
-    for (name, value) in client {
-        // A name comes with the first of its values only.
-        if let Some(name) = name {
-            kept = (!stays(name.as_str()) && !named_in(&connection, name.as_str())).then_some(name);
-        }
-        if let Some(name) = &kept {
-            headers.append(name, value);
-        }
+pub(crate) fn for_provider(mut headers: HeaderMap, candidate: &Candidate) -> Result<HeaderMap, Unsendable> {
+    let connection: Vec<HeaderValue> = headers.get_all(CONNECTION).iter().cloned().collect();
+    let stays = |name: &&HeaderName| stays(name.as_str()) || named_in(&connection, name.as_str());
+    let ours: Vec<HeaderName> = headers.keys().filter(stays).cloned().collect();
+    for name in ours {
+        headers.remove(name);
     }
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
@@ -87,30 +79,34 @@ fn authorization(candidate: &Candidate, credential: &Secret) -> Result<(HeaderNa
 
 /// Removes from the provider's response what concerns its own connection and host only, and its cookies.
 pub(crate) fn from_provider(headers: &mut HeaderMap) {
-    const OURS: [HeaderName; 13] = [
-        CONNECTION,
-        HeaderName::from_static("keep-alive"),
-        HeaderName::from_static("proxy-connection"),
-        HeaderName::from_static("proxy-authenticate"),
-        HeaderName::from_static("proxy-authentication-info"),
-        TE,
-        TRAILER,
-        TRANSFER_ENCODING,
-        UPGRADE,
-        SET_COOKIE,
-        HeaderName::from_static("set-cookie2"),
-        HeaderName::from_static("alt-svc"),
-        HeaderName::from_static("strict-transport-security"),
-    ];
-    if headers.contains_key(CONNECTION) {
-        let connection: Vec<HeaderValue> = headers.get_all(CONNECTION).iter().cloned().collect();
-        for token in connection.iter().flat_map(tokens) {
-            headers.remove(token);
-        }
+    if !headers.keys().any(|name| is_the_providers_own(name.as_str())) {
+        return;
     }
-    for name in &OURS {
+    let connection: Vec<HeaderValue> = headers.get_all(CONNECTION).iter().cloned().collect();
+    let own = |name: &&HeaderName| is_the_providers_own(name.as_str()) || named_in(&connection, name.as_str());
+    let own: Vec<HeaderName> = headers.keys().filter(own).cloned().collect();
+    for name in own {
         headers.remove(name);
     }
+}
+
+fn is_the_providers_own(name: &str) -> bool {
+    matches!(
+        name,
+        "connection"
+            | "keep-alive"
+            | "proxy-connection"
+            | "proxy-authenticate"
+            | "proxy-authentication-info"
+            | "te"
+            | "trailer"
+            | "transfer-encoding"
+            | "upgrade"
+            | "set-cookie"
+            | "set-cookie2"
+            | "alt-svc"
+            | "strict-transport-security"
+    )
 }
 
 fn named_in(connection: &[HeaderValue], name: &str) -> bool {
