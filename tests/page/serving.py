@@ -73,11 +73,10 @@ class Serving:
         self._config = folder / "stanchion.toml"
         self._log_path = folder / "log"
         self._log_level = log_level
-        self._config.write_text(
-            CONFIG.format(
-                port=self._port, admin=self._admin, provider=provider, key=key, retries=retries, admin_more=admin_more, more=more
-            )
+        self._text = CONFIG.format(
+            port=self._port, admin=self._admin, provider=provider, key=key, retries=retries, admin_more=admin_more, more=more
         )
+        self._config.write_text(self._text)
         self._child: subprocess.Popen[bytes] | None = None
 
     @property
@@ -106,6 +105,12 @@ class Serving:
                         return
             time.sleep(0.01)
         raise TimeoutError(f"the gateway was not ready after {START_LIMIT} s")
+
+    def reload(self, more: str = "") -> None:
+        """Takes the configuration anew, with `more` behind it as it was at first."""
+        self._config.write_text(self._text + more)
+        assert self._child is not None
+        self._child.send_signal(signal.SIGHUP)
 
     def kill(self) -> None:
         """Ends it without a goodbye."""

@@ -155,6 +155,22 @@ def test_an_end_that_waits_for_a_stream_is_told(serving: Serving, provider: Prov
     assert serving._child.wait(20) == 0
 
 
+def test_a_configuration_that_is_wrong_is_told_until_one_is_right(serving: Serving, visit: Visit, keep: Keep) -> None:
+    page = visit(serving.page)
+    live(page)
+    banner = page.locator("#refused")
+    expect(banner).to_be_hidden()
+    serving.reload("[modles.other]\n[admission]\nmax_pending = 0\n")
+    expect(banner).to_be_visible()
+    expect(banner).to_contain_text("modles")
+    expect(banner).to_contain_text("What was served before still is.")
+    assert serving.status()["gateway"]["config"]["generation"] == 1
+    keep(page, "refused")
+    serving.reload("[admission]\nmax_pending = 9\n")
+    expect(banner).to_be_hidden()
+    assert serving.status()["gateway"]["config"]["generation"] == 2
+
+
 def test_names_are_text_whatever_they_look_like(start: Callable[..., Serving], provider: Provider, visit: Visit) -> None:
     name = "<img src=x onerror=alert(1)>"
     serving = start(more=f"""[models."{name}"]\ncandidates = [{{ provider = "primary", model = "{name}" }}]\n""")

@@ -16,7 +16,7 @@ mod tests;
 use std::{
     fmt, io,
     net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::{Duration, SystemTime},
 };
 
@@ -34,9 +34,9 @@ pub use self::board::{Board, Drains};
 use self::{
     access::Access,
     events::{ActionEvent, Update},
-    status::{GatewayView, Status},
+    status::{ConfigView, GatewayView, Status},
 };
-use crate::server::ServerTls;
+use crate::{current::Current, server::ServerTls};
 
 /// How many connections there may be.
 const CONNECTIONS: usize = 64;
@@ -128,6 +128,11 @@ impl AdminHandle {
         *self.shared.tls.lock().unwrap_or_else(PoisonError::into_inner) = tls;
     }
 
+    /// Where it is known which configuration is served. To be told once.
+    pub fn shows(&self, current: Current) {
+        let _ = self.shared.current.set(current);
+    }
+
     /// The gateway takes no new requests any more.
     pub fn draining(&self) {
         self.shared.draining.send_replace(true);
@@ -146,6 +151,7 @@ struct Shared {
     tls: Mutex<Option<ServerTls>>,
     live: Live,
     board: Mutex<Arc<Board>>,
+    current: OnceLock<Current>,
     metrics: Metrics,
     started_at_ms: u64,
     instance: Arc<str>,
@@ -167,6 +173,7 @@ impl Shared {
             tls: Mutex::new(tls),
             live,
             board: Mutex::new(Arc::new(board)),
+            current: OnceLock::new(),
             metrics,
             started_at_ms,
             instance: format!("{:08x}-{started_at_ms:x}", std::process::id()).into(),
@@ -194,6 +201,7 @@ impl Shared {
             started_at_ms: self.started_at_ms,
             now_ms: status::epoch_milliseconds(SystemTime::now()),
             state: if *self.draining.borrow() { "draining" } else { "ready" },
+            config: self.current.get().map(ConfigView::of),
         }
     }
 

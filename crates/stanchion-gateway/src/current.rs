@@ -9,6 +9,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
+use stanchion::telemetry::Metrics;
 use tokio::sync::watch;
 
 use crate::{
@@ -97,6 +98,15 @@ impl Current {
     /// The configuration that was not taken, if that was the last that was tried.
     pub fn refusal(&self) -> Option<Refusal> {
         self.refused().clone()
+    }
+
+    /// Has shown among the metrics which configuration is served, by which version, and whether it is the one that was tried last.
+    pub fn measure(&self, metrics: &Metrics) {
+        let current = self.clone();
+        metrics.pull(move |pulled| {
+            let since = current.get().origin.since;
+            pulled.configuration(since, current.refused().is_none(), env!("CARGO_PKG_VERSION"));
+        });
     }
 
     fn refused(&self) -> std::sync::MutexGuard<'_, Option<Refusal>> {

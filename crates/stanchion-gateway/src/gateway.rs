@@ -1,11 +1,11 @@
 //! From a configuration to one service: an onion for each model, chosen by the name in the request.
 
+mod door;
 mod ending;
 mod measure;
 mod names;
 mod parts;
 mod records;
-mod refusals;
 mod router;
 mod transports;
 
@@ -28,11 +28,11 @@ use stanchion::{
 };
 
 pub use self::{
+    door::{Door, Refusal},
     ending::{End, Ending, EndingBody, EndingFuture},
     names::{Found, Glob, ModelNames, Route},
     parts::Parts,
     records::Records,
-    refusals::{Refusal, Refusals},
     router::{ModelRouter, RouterFuture},
     transports::Transports,
 };
@@ -72,8 +72,8 @@ pub struct Gateway {
     pub credentials: CredentialPools,
     /// Who writes call records, if that is configured.
     pub records: Records,
-    /// How many were turned away before a model was asked.
-    pub refusals: Refusals,
+    /// How many are connected, and how many were turned away before a model was asked.
+    pub door: Door,
     /// What ends all requests at once.
     pub end: End,
     /// How clients connect.

@@ -55,6 +55,7 @@ pub async fn run(serve: &Serve) -> ExitCode {
     let records = current.get().gateway.records.clone();
     if let Some(metrics) = &metrics {
         current.get().gateway.measure(metrics);
+        current.measure(metrics);
     }
     let exporting = export.begin(metrics.as_ref());
     let admin = match watched {
@@ -63,7 +64,10 @@ pub async fn run(serve: &Serve) -> ExitCode {
             let scheme = settings.scheme();
             let metrics = metrics.expect("there are some where there is an admin listener");
             match Admin::bind(settings, board, live, metrics).await {
-                Ok(admin) => Some((admin, scheme)),
+                Ok(admin) => {
+                    admin.handle().shows(current.clone());
+                    Some((admin, scheme))
+                }
                 Err(error) => return fail(&error.to_string()),
             }
         }

@@ -18,9 +18,12 @@ use stanchion::{
 };
 
 use super::board::{Board, Load, ModelView};
+use crate::current::Current;
 
 /// How many requests are listed: those that are stalled first, then the oldest. All are counted.
 const LISTED: usize = 64;
+/// How much of what is wrong with a configuration is listed.
+const COMPLAINTS: usize = 8;
 
 /// What there is to show.
 #[derive(Debug, Serialize)]
@@ -43,6 +46,49 @@ pub(super) struct GatewayView {
     pub(super) now_ms: u64,
     /// `ready`, or `draining` once it is to end.
     pub(super) state: &'static str,
+    /// Which configuration is served.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) config: Option<ConfigView>,
+}
+
+/// The configuration that is served, and the one that is not.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct ConfigView {
+    /// 1 for the one that the process began with.
+    generation: u64,
+    hash: String,
+    since_ms: u64,
+    /// What is wrong with the one that was tried last; absent if it is served.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<RefusedView>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+struct RefusedView {
+    at_ms: u64,
+    /// How much is wrong.
+    total: usize,
+    /// The first of it, as the log tells it.
+    complaints: Vec<String>,
+}
+
+impl ConfigView {
+    pub(super) fn of(current: &Current) -> Self {
+        let served = current.get();
+        let origin = &served.origin;
+        let file = origin.file.as_ref().map_or_else(|| "the environment".to_owned(), |file| file.display().to_string());
+        let refused = current.refusal().map(|refusal| RefusedView {
+            at_ms: epoch_milliseconds(refusal.at),
+            total: refusal.complaints.len(),
+            complaints: refusal.complaints.iter().take(COMPLAINTS).map(|complaint| complaint.told_of(&file)).collect(),
+        });
+        Self {
+            generation: origin.generation,
+            hash: origin.hash.clone(),
+            since_ms: epoch_milliseconds(origin.since),
+            refused,
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]

@@ -8,7 +8,7 @@ use http_body_util::Full;
 use serde_json::Value;
 use stanchion::{
     core::{Context, Event, Failure, FallbackEvent, RequestClass},
-    telemetry::{Live, Metrics, TelemetryLayer},
+    telemetry::{Live, Metrics, MetricsFormat, TelemetryLayer},
 };
 use tokio::time::timeout;
 use tower::{Layer, ServiceExt, service_fn};
@@ -18,7 +18,11 @@ use super::{
     board::{Acted, Action},
     events::{Feed, View, publish},
 };
-use crate::{config::Config, gateway::Gateway};
+use crate::{
+    config::{Complaint, Config},
+    current::Current,
+    gateway::Gateway,
+};
 
 const CONFIG: &str = r#"
 [providers.a]
@@ -277,4 +281,42 @@ fn a_provider_whose_models_pass_through_is_shown_as_one_model_and_can_be_drained
     assert_eq!(gateway.names.configured("a/whatever").as_deref(), Some("a/*"), "requests are told of by the same name");
     assert_eq!(board.act("a", Action::Drain), Acted::Done);
     assert!(config.passthrough["a"].candidates.iter().all(|candidate| candidate.drain().is_drained()));
+}
+
+#[tokio::test]
+async fn which_configuration_is_served_is_shown_and_why_the_last_one_is_not() {
+    let config = || Config::parse("test", CONFIG, &|_| None).unwrap();
+    let gateway = Gateway::new(&config(), None);
+    let current = Current::new(gateway.clone(), Some(Arc::new(config())), Some("stanchion.toml".into()));
+    let shared = shared(&Live::default());
+    let shown = || -> Value {
+        let status: Value = serde_json::from_str(&shared.status(0)).unwrap();
+        status["gateway"]["config"].clone()
+    };
+    assert_eq!(shown(), Value::Null, "where nobody knows");
+    shared.current.set(current.clone()).unwrap();
+    current.measure(&shared.metrics);
+    let successful = |shown: bool| {
+        let text = shared.metrics.encode(MetricsFormat::Prometheus);
+        let line = format!("stanchion_config_last_reload_successful {:.1}\n", f64::from(u8::from(shown)));
+        assert!(text.contains(&line), "{text}");
+        assert!(text.contains(&format!("stanchion_build_info{{version=\"{}\"}} 1.0", env!("CARGO_PKG_VERSION"))));
+    };
+    successful(true);
+    let first = shown();
+    assert_eq!((&first["generation"], &first["refused"]), (&1.into(), &Value::Null));
+    assert_eq!(first["hash"].as_str().unwrap().len(), 12);
+
+    let complaint =
+        |key: &str| Complaint { line: Some(7), variable: None, key: key.to_owned(), reason: "no".to_owned() };
+    current.refuse((0..20).map(|number| complaint(&format!("k{number}"))).collect());
+    let refused = shown()["refused"].clone();
+    let told = refused["complaints"].as_array().unwrap();
+    assert_eq!((&refused["total"], told.len(), &told[0]), (&20.into(), 8, &"stanchion.toml:7: k0: no".into()));
+    assert!(refused["at_ms"].as_u64() >= first["since_ms"].as_u64());
+    successful(false);
+
+    current.replace(gateway, Arc::new(config()));
+    assert_eq!((&shown()["generation"], &shown()["refused"]), (&2.into(), &Value::Null));
+    successful(true);
 }

@@ -13,15 +13,15 @@ use stanchion::{
 use super::Gateway;
 
 impl Gateway {
-    /// Has the states of circuits and queues, call records and refusals shown among the metrics.
+    /// Has the states of circuits and queues, call records, connections and refusals shown among the metrics.
     pub fn measure(&self, metrics: &Metrics) {
         let (circuits, scheduler, records) = (self.circuits.clone(), self.scheduler.clone(), self.records.clone());
-        let refusals = self.refusals.clone();
+        let door = self.door.clone();
         metrics.pull(move |pulled| {
             pull_circuits(&circuits, pulled);
             pull_queue(&scheduler, pulled);
             records.pull(pulled);
-            refusals.pull(pulled);
+            door.pull(pulled);
         });
     }
 }

@@ -23,7 +23,7 @@ use stanchion::{
 };
 
 use super::{
-    End, Ending, Gateway, ModelNames, ModelRouter, ModelService, Records, Refusals, Route, Transports, router::Served,
+    Door, End, Ending, Gateway, ModelNames, ModelRouter, ModelService, Records, Route, Transports, router::Served,
 };
 use crate::{
     admin::Drains,
@@ -57,7 +57,7 @@ pub struct Parts {
     observer: Option<Arc<dyn Observer>>,
     sinks: Vec<Arc<dyn Sink>>,
     records: Records,
-    refusals: Refusals,
+    door: Door,
     end: End,
     drains: Drains,
     limiters: Limiters,
@@ -175,7 +175,7 @@ impl Parts {
             scheduler: self.scheduler.clone(),
             credentials: self.credentials.clone(),
             records: self.records.clone(),
-            refusals: self.refusals.clone(),
+            door: self.door.clone(),
             end: self.end.clone(),
             server,
             telemetry,

@@ -22,7 +22,10 @@ use super::{
     held::Held,
     streams::{Sent, Streams},
 };
-use crate::{config::ServerSettings, gateway::Refusal};
+use crate::{
+    config::ServerSettings,
+    gateway::{Door, Refusal},
+};
 
 /// How many headers hyper takes without allocating for them.
 const USUAL_HEADERS: usize = 100;
@@ -39,8 +42,8 @@ pub trait Answer: Clone + Send + 'static {
     /// How clients connect, from now on.
     fn server(&self) -> ServerSettings;
 
-    /// Somebody was turned away before there was a request to answer.
-    fn refused(&self, refusal: Refusal);
+    /// Who is told of those who connect, and of those who are turned away before there is a request to answer.
+    fn door(&self) -> Door;
 
     /// Answers one.
     fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Self::Body>> + Send + 'static;
@@ -72,12 +75,12 @@ pub(super) async fn serve<A: Answer>(stream: TcpStream, peer: Peer, answer: A, l
         Ok(Err(error)) => {
             // Who leaves without a word, as those do who only look whether somebody listens, was not refused.
             if error.kind() != io::ErrorKind::UnexpectedEof {
-                answer.refused(Refusal::Tls);
+                answer.door().count(Refusal::Tls);
             }
             tracing::debug!(%error, "a TLS handshake failed");
         }
         Err(_) => {
-            answer.refused(Refusal::Tls);
+            answer.door().count(Refusal::Tls);
             tracing::debug!("a TLS handshake took too long");
         }
     }
@@ -91,7 +94,7 @@ async fn serve_requests<A: Answer>(
     limits: ListenerLimits,
 ) {
     let activity = Activity::new();
-    let (requests, door) = (activity.clone(), answer.clone());
+    let (requests, door) = (activity.clone(), answer.door());
     let midst = Midst::default();
     let replies = midst.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
@@ -116,7 +119,7 @@ async fn serve_requests<A: Answer>(
             ended = connection.as_mut() => break ended,
             overdue = poll_fn(|cx| clock.poll(cx)) => {
                 if overdue == Overdue::Head {
-                    door.refused(Refusal::HeadTimeout);
+                    door.count(Refusal::HeadTimeout);
                 }
                 if going || overdue == Overdue::Head {
                     tracing::debug!(?overdue, "a client took too long");
@@ -131,8 +134,8 @@ async fn serve_requests<A: Answer>(
     };
     if let Err(error) = ended {
         match error.downcast_ref::<hyper::Error>() {
-            Some(error) if error.is_parse_too_large() => door.refused(Refusal::HeadTooLarge),
-            Some(error) if error.is_parse() => door.refused(Refusal::HeadMalformed),
+            Some(error) if error.is_parse_too_large() => door.count(Refusal::HeadTooLarge),
+            Some(error) if error.is_parse() => door.count(Refusal::HeadMalformed),
             _ => {}
         }
         tracing::debug!(%error, "a connection ended early");

@@ -56,11 +56,13 @@ impl Listener {
         let Self(listener) = self;
         let mut connections = JoinSet::new();
         let mut draining = pin!(lifecycle.reached(Phase::Draining));
-        let mut was_full = false;
+        let (door, mut was_full) = (answer.door(), false);
         loop {
-            let full = connections.len() >= answer.server().limits.connections;
+            let limit = answer.server().limits.connections;
+            let full = connections.len() >= limit;
+            door.connected(connections.len(), limit);
             if full && !was_full {
-                answer.refused(Refusal::Connections);
+                door.count(Refusal::Connections);
             }
             was_full = full;
             let accepted = tokio::select! {
@@ -84,6 +86,8 @@ impl Listener {
             }
         }
         drop(listener);
-        while connections.join_next().await.is_some() {}
+        while connections.join_next().await.is_some() {
+            door.connected(connections.len(), answer.server().limits.connections);
+        }
     }
 }

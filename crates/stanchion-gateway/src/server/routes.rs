@@ -15,7 +15,7 @@ use super::{Lifecycle, connection::Answer, held::Held};
 use crate::{
     config::ServerSettings,
     current::Current,
-    gateway::{ModelBody, Refusal},
+    gateway::{Door, ModelBody, Refusal},
     keys::{Running, TooMuch},
 };
 
@@ -39,8 +39,8 @@ impl Answer for Routes {
         self.current.get().gateway.server.clone()
     }
 
-    fn refused(&self, refusal: Refusal) {
-        self.current.get().gateway.refusals.count(refusal);
+    fn door(&self) -> Door {
+        self.current.get().gateway.door.clone()
     }
 
     fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Body>> + Send + 'static {
@@ -74,7 +74,7 @@ async fn answer(current: &Current, mut request: Request<Incoming>) -> Response<B
     let path = request.uri().path();
     let dialect = || route(path).map_or(Dialect::OpenAiChat, |route| route.dialect);
     let refuse = |refusal, status, code: &str, text: &str| {
-        gateway.refusals.count(refusal);
+        gateway.door.count(refusal);
         hang_up(render::local_error(dialect(), status, code, text).map(own_body), &request)
     };
     // HTTP/1 is held to it while it is read; HTTP/2 knows no such limit.
@@ -97,7 +97,7 @@ async fn answer(current: &Current, mut request: Request<Incoming>) -> Response<B
         None => None,
         Some(Ok(running)) => running,
         Some(Err(too_much)) => {
-            gateway.refusals.count(match too_much {
+            gateway.door.count(match too_much {
                 TooMuch::Often { .. } => Refusal::Rate,
                 TooMuch::AtOnce { .. } => Refusal::Concurrency,
             });
@@ -111,11 +111,11 @@ async fn answer(current: &Current, mut request: Request<Incoming>) -> Response<B
     if let Some(tenant) = identity.tenant() {
         request.extensions_mut().insert(tenant.clone());
     }
-    let (mut edge, refusals) = (gateway.edge.clone(), gateway.refusals.clone());
+    let (mut edge, door) = (gateway.edge.clone(), gateway.door.clone());
     drop(served);
     let Ok(response) = edge.call(request).await;
     if let Some(refusal) = response.extensions().get().copied().and_then(Refusal::of_edge) {
-        refusals.count(refusal);
+        door.count(refusal);
     }
     response.map(|body| Either::Left(Held::new(body, running)))
 }

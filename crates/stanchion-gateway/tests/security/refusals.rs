@@ -117,6 +117,9 @@ async fn pages_connections_and_handshakes_are_counted_too() {
         let expected = [("connections", connections), ("foreign_page", 1)];
         let expected = expected.into_iter().filter(|(_, count)| *count > 0);
         until(&metrics, &expected.map(|(reason, count)| (reason.to_owned(), count)).collect()).await;
+        let told = metrics.encode(MetricsFormat::Prometheus);
+        assert!(told.contains(&format!("stanchion_connections {}.0\n", connections + 1)), "{told}");
+        assert!(told.contains("stanchion_connections_limit 2.0\n"), "{told}");
     }
 
     let (folder, ours) = (Folder::new("refusals"), Authority::new());

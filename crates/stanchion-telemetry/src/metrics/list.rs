@@ -170,6 +170,14 @@ metrics! {
     Holds: Counter "stanchion_commit_holds_let_go_total", "replies", &[], &[],
         "Replies that outgrew what may be held back before their first output";
 
+    Connections: Gauge "stanchion_connections", "connections", &[], &[], "Connections of clients";
+    ConnectionsLimit: Gauge "stanchion_connections_limit", "connections", &[], &[], "How many of them there may be: others wait";
+    ReloadSuccessful: Gauge "stanchion_config_last_reload_successful", "1", &[], &[],
+        "1 if the configuration that was read last is served; 0 if it was wrong, and what was served before still is";
+    ReloadTime: Gauge "stanchion_config_last_reload_success_timestamp_seconds", "seconds", &[], &[],
+        "Since when the configuration is served that is, in seconds of the epoch";
+    BuildInfo: Gauge "stanchion_build_info", "1", &["version"], &[], "Always 1: which version runs";
+
     RecordsWritten: Counter "stanchion_call_records_written_total", "records", &[], &[], "Call records that were written";
     RecordsDropped: Counter "stanchion_call_records_dropped_total", "records", &[], &[],
         "Call records that were lost: the disk was too slow, or failed";

@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::{sync::Arc, time::SystemTime};
 
 use stanchion_core::RequestClass;
 
@@ -49,6 +49,20 @@ impl Pulled {
         if let Some(limit) = limit {
             self.set(Id::CandidateLimit, [candidate.into()], limit as f64);
         }
+    }
+
+    /// So many clients are connected, of so many that may be.
+    pub fn connections(&mut self, open: u64, limit: u64) {
+        self.set(Id::Connections, [], open as f64);
+        self.set(Id::ConnectionsLimit, [], limit as f64);
+    }
+
+    /// The configuration that is served is so old, and was the last that was tried or not; and this version serves it.
+    pub fn configuration(&mut self, since: SystemTime, is_the_last: bool, version: &'static str) {
+        let since = since.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        self.set(Id::ReloadSuccessful, [], f64::from(u8::from(is_the_last)));
+        self.set(Id::ReloadTime, [], since.as_secs_f64());
+        self.set(Id::BuildInfo, [version.into()], 1.0);
     }
 
     /// So many call records were written since the start, and so many were lost.

@@ -144,6 +144,7 @@ fn unit(unit: &str) -> String {
         "seconds" => "s".to_owned(),
         "bytes" => "By".to_owned(),
         "US dollars" => "{USD}".to_owned(),
+        "1" => "1".to_owned(),
         counted => format!("{{{}}}", counted.strip_suffix('s').unwrap_or(counted)),
     }
 }

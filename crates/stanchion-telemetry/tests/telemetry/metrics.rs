@@ -1,6 +1,10 @@
 //! What is counted, and how it is shown.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
@@ -287,6 +291,8 @@ async fn what_others_know_is_asked_at_the_scrape() {
         pulled.call_records(10, 4);
         pulled.refusals("unknown_key", 7);
         pulled.refusals("rate", 0);
+        pulled.connections(3, 10);
+        pulled.configuration(SystemTime::UNIX_EPOCH + Duration::from_secs(9), false, "1.2.3");
     });
     let told = samples(&metrics);
     for (sample, value) in [
@@ -300,6 +306,11 @@ async fn what_others_know_is_asked_at_the_scrape() {
         ("stanchion_call_records_dropped_total", 4.0),
         (r#"stanchion_refusals_total{reason="unknown_key"}"#, 7.0),
         (r#"stanchion_refusals_total{reason="rate"}"#, 0.0),
+        ("stanchion_connections", 3.0),
+        ("stanchion_connections_limit", 10.0),
+        ("stanchion_config_last_reload_successful", 0.0),
+        ("stanchion_config_last_reload_success_timestamp_seconds", 9.0),
+        (r#"stanchion_build_info{version="1.2.3"}"#, 1.0),
     ] {
         expect(&told, sample, value);
     }

@@ -26,6 +26,7 @@ function show() {
   showKeys(status.credentials, elapsed);
   showFeed(page.kind);
   showAway();
+  showRefused(status.gateway.config?.refused);
   $("ending").hidden = status.gateway.state !== "draining";
   put($("ending-text"), `It takes no new requests; ${plural(status.requests.total, "request")} may still end.`);
 }
@@ -33,6 +34,16 @@ function show() {
 function showAbout(status, elapsed) {
   const { version, started_at_ms: started, now_ms: now } = status.gateway;
   put($("about"), `${version}, up for ${long(now - started + elapsed)}`);
+}
+
+/** What is wrong with a configuration that was read and is not served. */
+function showRefused(refused) {
+  const banner = $("refused");
+  if (refused && banner.hidden) say("A new configuration is wrong, and is not served");
+  banner.hidden = !refused;
+  if (!refused) return;
+  const more = refused.total - 1;
+  put($("refused-text"), `At ${clock.format(refused.at_ms)}: ${refused.complaints[0]}${more > 0 ? `, and ${plural(more, "more complaint")}` : ""}. What was served before still is.`);
 }
 
 function showAway() {

@@ -1,4 +1,4 @@
-//! How many were turned away before a model was asked, by why.
+//! How many are connected, and how many were turned away before a model was asked, by why.
 
 use std::sync::{
     Arc,
@@ -73,20 +73,35 @@ impl Refusal {
     }
 }
 
-/// How many there were since the start. Clones are the same.
+/// Who stands at the door: how many are connected, and how many were turned away since the start. Clones are the same.
 #[derive(Debug, Clone, Default)]
-pub struct Refusals(Arc<[AtomicU64; Refusal::ALL.len()]>);
+pub struct Door(Arc<Counts>);
 
-impl Refusals {
-    /// One more.
+#[derive(Debug, Default)]
+struct Counts {
+    refusals: [AtomicU64; Refusal::ALL.len()],
+    connections: AtomicU64,
+    limit: AtomicU64,
+}
+
+impl Door {
+    /// One more is turned away.
     pub fn count(&self, refusal: Refusal) {
-        self.0[refusal as usize].fetch_add(1, Ordering::Relaxed);
+        self.0.refusals[refusal as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Tells metrics of all, those too of which there was none: a first one is seen as an increase.
+    /// So many are connected, of so many that may be.
+    pub fn connected(&self, connections: usize, limit: usize) {
+        self.0.connections.store(connections as u64, Ordering::Relaxed);
+        self.0.limit.store(limit as u64, Ordering::Relaxed);
+    }
+
+    /// Tells metrics of all, those reasons too for which there was none: a first one is seen as an increase.
     pub(super) fn pull(&self, pulled: &mut Pulled) {
         for refusal in Refusal::ALL {
-            pulled.refusals(refusal.as_str(), self.0[*refusal as usize].load(Ordering::Relaxed));
+            pulled.refusals(refusal.as_str(), self.0.refusals[*refusal as usize].load(Ordering::Relaxed));
         }
+        let Counts { connections, limit, .. } = &*self.0;
+        pulled.connections(connections.load(Ordering::Relaxed), limit.load(Ordering::Relaxed));
     }
 }
