@@ -106,8 +106,12 @@ fn admission_handle() -> Path {
     })
 }
 
-fn whole_onion(events: usize) -> Path {
-    asking(onions::whole(Provider::streaming(events)), request)
+fn observe_a_tool_call(events: usize) -> Path {
+    asking(ObserveLayer::new().layer(Provider::calling_a_tool(events)), inside)
+}
+
+fn whole_onion(provider: Provider) -> Path {
+    asking(onions::whole(provider), request)
 }
 
 #[library_benchmark]
@@ -122,8 +126,11 @@ fn whole_onion(events: usize) -> Path {
 #[bench::circuit_1_event(args = (1), setup = circuit)]
 #[bench::admission_1_event(args = (1), setup = admission)]
 #[bench::admission_handle(args = (), setup = admission_handle)]
-#[bench::whole_onion_1_event(args = (1), setup = whole_onion)]
-#[bench::whole_onion_100_events(args = (100), setup = whole_onion)]
+#[bench::observe_100_events_of_a_tool_call(args = (100), setup = observe_a_tool_call)]
+#[bench::whole_onion_1_event(args = (Provider::streaming(1)), setup = whole_onion)]
+#[bench::whole_onion_100_events(args = (Provider::streaming(100)), setup = whole_onion)]
+#[bench::whole_onion_a_document(args = (Provider::whole()), setup = whole_onion)]
+#[bench::whole_onion_a_refusal(args = (Provider::refusing()), setup = whole_onion)]
 fn path(mut path: Path) -> (Path, usize) {
     let pieces = path();
     (path, pieces)

@@ -8,46 +8,79 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, header::CONTENT_TYPE};
+use http::{HeaderValue, Request, Response, StatusCode, header::CONTENT_TYPE};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
 use stanchion::core::{Call, Candidate, Dialect, Failure, Family, Secret, Selected};
 use tower_service::Service;
 
-/// Answers every request at once, with the same pieces.
+/// Answers every request at once, with the same reply.
 #[derive(Debug, Clone)]
-pub struct Provider(Arc<[Bytes]>);
+pub struct Provider(Arc<Reply>);
+
+#[derive(Debug)]
+struct Reply {
+    status: StatusCode,
+    content_type: HeaderValue,
+    pieces: Arc<[Bytes]>,
+}
 
 impl Provider {
+    fn answering(status: StatusCode, content_type: &'static str, pieces: impl IntoIterator<Item = Bytes>) -> Self {
+        let content_type = HeaderValue::from_static(content_type);
+        Self(Arc::new(Reply { status, content_type, pieces: pieces.into_iter().collect() }))
+    }
+
+    fn of_events(pieces: impl IntoIterator<Item = Bytes>) -> Self {
+        Self::answering(StatusCode::OK, "text/event-stream", pieces)
+    }
+
     /// Streams of so many events with text, each a piece of its own.
     pub fn streaming(events: usize) -> Self {
-        Self((0..events).map(event).chain([finish()]).collect())
+        Self::of_events((0..events).map(event).chain([finish()]))
     }
 
     /// The same in pieces of so many bytes.
     pub fn streaming_in(events: usize, piece: usize) -> Self {
-        let all = Self::streaming(events).0.concat();
-        Self(all.chunks(piece).map(Bytes::copy_from_slice).collect())
+        let all = Self::streaming(events).0.pieces.concat();
+        Self::of_events(all.chunks(piece).map(Bytes::copy_from_slice))
+    }
+
+    /// Streams of so many events with pieces of a tool's arguments.
+    pub fn calling_a_tool(events: usize) -> Self {
+        Self::of_events((0..events).map(tool_event).chain([finish()]))
+    }
+
+    /// A reply that comes whole.
+    pub fn whole() -> Self {
+        let document = r#"{"id":"chatcmpl-1","object":"chat.completion","created":1700000000,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"I am fine, thank you. How can I help you today?","refusal":null},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":12,"total_tokens":21,"prompt_tokens_details":{"cached_tokens":0},"completion_tokens_details":{"reasoning_tokens":0}}}"#;
+        Self::answering(StatusCode::OK, "application/json", [Bytes::from_static(document.as_bytes())])
+    }
+
+    /// Refuses, with an error as OpenAI tells one that no other attempt could cure.
+    pub fn refusing() -> Self {
+        let document = r#"{"error":{"message":"This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens.","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}"#;
+        Self::answering(StatusCode::BAD_REQUEST, "application/json", [Bytes::from_static(document.as_bytes())])
     }
 
     /// The pieces of a reply.
     pub fn iter(&self) -> impl Iterator<Item = &Bytes> {
-        self.0.iter()
+        self.0.pieces.iter()
     }
 
     /// How many pieces a reply has.
     pub fn pieces(&self) -> usize {
-        self.0.len()
+        self.0.pieces.len()
     }
 
     /// How large a reply is, in bytes.
     pub fn bytes(&self) -> usize {
-        self.0.iter().map(Bytes::len).sum()
+        self.0.pieces.iter().map(Bytes::len).sum()
     }
 
     /// The body of a reply.
     pub fn body(&self) -> ReadyBody {
-        ReadyBody { pieces: self.0.clone(), next: 0 }
+        ReadyBody { pieces: self.0.pieces.clone(), next: 0 }
     }
 }
 
@@ -55,6 +88,14 @@ impl Provider {
 fn event(number: usize) -> Bytes {
     format!(
         "data: {{\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1700000000,\"model\":\"m\",\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"word {number} \"}},\"finish_reason\":null}}]}}\n\n"
+    )
+    .into()
+}
+
+/// One event with a piece of a tool's arguments.
+fn tool_event(number: usize) -> Bytes {
+    format!(
+        "data: {{\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1700000000,\"model\":\"m\",\"choices\":[{{\"index\":0,\"delta\":{{\"tool_calls\":[{{\"index\":0,\"function\":{{\"arguments\":\"word {number} \"}}}}]}},\"finish_reason\":null}}]}}\n\n"
     )
     .into()
 }
@@ -100,7 +141,8 @@ impl Service<Request<Full<Bytes>>> for Provider {
 
     fn call(&mut self, mut request: Request<Full<Bytes>>) -> Self::Future {
         let mut response = Response::new(self.body());
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        *response.status_mut() = self.0.status;
+        response.headers_mut().insert(CONTENT_TYPE, self.0.content_type.clone());
         // As `Upstream` does: who answered is part of the answer.
         if let Some(selected) = request.extensions_mut().remove::<Selected>() {
             response.extensions_mut().insert(selected);

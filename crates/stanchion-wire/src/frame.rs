@@ -173,6 +173,18 @@ impl FrameDecoder {
         if self.start == self.chunk.len() {
             return Ok(None);
         }
+        if let Some(plain) = self.plain() {
+            self.last = Last::InChunk(self.start);
+            let raw = &self.chunk[self.start..plain.end];
+            self.start = plain.end;
+            let value = |range| &self.chunk[range];
+            return Ok(Some(Frame {
+                raw,
+                event: plain.event.map(value),
+                data: plain.data.filter(|range| !range.is_empty()).map(value).map(Cow::Borrowed),
+                comment: plain.comment,
+            }));
+        }
         let Some(end) = self.scanner.find_end(&self.chunk, self.start) else {
             self.flush_chunk();
             let rest = &self.chunk[self.start..];
@@ -200,6 +212,16 @@ impl FrameDecoder {
         self.last = Last::Released;
         let raw = self.released.back().expect("just pushed");
         Ok(Some(parse(&self.scanner, raw, &mut self.at_stream_start, &mut self.stray)))
+    }
+
+    /// The next frame, if it is one that a single look tells all of.
+    fn plain(&self) -> Option<sse::Plain> {
+        let Scanner::Sse(scanner) = &self.scanner else { return None };
+        let is_at_start = self.carry.is_empty() && scanner.is_at_start() && !self.at_stream_start;
+        if !is_at_start {
+            return None;
+        }
+        sse::plain(&self.chunk, self.start).filter(|plain| plain.end - self.start <= self.max_event)
     }
 
     /// At the end of the body: what is left, as a frame that lacks its end, or `None` if nothing is.

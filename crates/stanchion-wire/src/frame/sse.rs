@@ -1,6 +1,6 @@
 //! Server-Sent Events, as WHATWG HTML §9.2 reads them.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, ops::Range};
 
 use memchr::{memchr, memchr2};
 
@@ -31,6 +31,11 @@ impl SseScanner {
         0
     }
 
+    /// Whether a frame begins here.
+    pub(super) fn is_at_start(&self) -> bool {
+        self.line_is_empty && !self.after_carriage_return
+    }
+
     pub(super) fn find_end(&mut self, bytes: &[u8], from: usize) -> Option<usize> {
         let mut at = from;
         while at < bytes.len() {
@@ -58,6 +63,42 @@ impl SseScanner {
             }
         }
         None
+    }
+}
+
+/// Where a plain frame ends, and where in the bytes the values of its fields are.
+pub(super) struct Plain {
+    pub(super) end: usize,
+    pub(super) event: Option<Range<usize>>,
+    pub(super) data: Option<Range<usize>>,
+    pub(super) comment: bool,
+}
+
+/// Finds and reads a frame in one pass, if it is whole and as nearly all are: lines that end in LF, at most one of them data, and none
+/// that is no field. What it says of a frame is what [`parse`] says.
+pub(super) fn plain(bytes: &[u8], from: usize) -> Option<Plain> {
+    let mut plain = Plain { end: from, event: None, data: None, comment: false };
+    loop {
+        let at = plain.end;
+        let line = bytes.get(at..)?;
+        if *line.first()? == b'\n' {
+            plain.end += 1;
+            return Some(plain);
+        }
+        let end = at + memchr2(b'\n', b'\r', line).filter(|end| line[*end] == b'\n')?;
+        plain.end = end + 1;
+        let value = |name: &[u8]| at + name.len() + usize::from(line[name.len()] == b' ')..end;
+        if line.starts_with(b"data:") {
+            if plain.data.replace(value(b"data:")).is_some() {
+                return None;
+            }
+        } else if line.starts_with(b"event:") {
+            plain.event = Some(value(b"event:"));
+        } else if line[0] == b':' {
+            plain.comment = true;
+        } else {
+            return None;
+        }
     }
 }
 

@@ -198,6 +198,11 @@ fn pieces() -> impl Strategy<Value = Vec<u8>> {
         "data: {\"a\":\"b\"}",
         "data:x",
         "data",
+        "data:",
+        "data: ",
+        "data:  y",
+        "datax: z",
+        "event:",
         ": comment",
         ":",
         "event: ping",
@@ -238,6 +243,21 @@ proptest! {
         // A CR|LF pair that is cut apart may leave an empty frame's worth of line end: only data and comments count.
         prop_assert_eq!(with_data(frames), with_data(whole));
         prop_assert_eq!(tail.and_then(|frame| frame.data), whole_tail.and_then(|frame| frame.data));
+    }
+
+    #[test]
+    fn a_plain_frame_is_what_it_is_by_the_long_way(bytes in pieces()) {
+        if let Some(plain) = sse::plain(&bytes, 0) {
+            let end = SseScanner::default().find_end(&bytes, 0);
+            prop_assert_eq!(end, Some(plain.end));
+            let mut stray = Vec::new();
+            let frame = sse::parse(&bytes[..plain.end], &bytes[..plain.end], &mut stray);
+            let data = plain.data.filter(|data| !data.is_empty());
+            prop_assert_eq!(plain.event.map(|event| &bytes[event]), frame.event);
+            prop_assert_eq!(data.map(|data| &bytes[data]), frame.data.as_deref());
+            prop_assert_eq!(plain.comment, frame.comment);
+            prop_assert!(stray.is_empty());
+        }
     }
 
     #[test]
