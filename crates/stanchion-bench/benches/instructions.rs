@@ -27,7 +27,7 @@ use stanchion::{
 use stanchion_bench::{
     drive::{body, head},
     onions,
-    ready::{self, Provider, inner_request, request},
+    ready::{self, Provider, inner_request, request, whole_request},
 };
 use tower_layer::Layer;
 use tower_service::Service;
@@ -114,6 +114,10 @@ fn whole_onion(provider: Provider) -> Path {
     asking(onions::whole(provider), request)
 }
 
+fn whole_onion_a_document() -> Path {
+    asking(onions::whole(Provider::whole()), whole_request)
+}
+
 #[library_benchmark]
 #[bench::decode_2001_frames_in_pieces_of_16_kib(args = (16 << 10), setup = frames_in_pieces_of)]
 #[bench::decode_2001_frames_in_pieces_of_64_bytes(args = (64), setup = frames_in_pieces_of)]
@@ -129,7 +133,7 @@ fn whole_onion(provider: Provider) -> Path {
 #[bench::observe_100_events_of_a_tool_call(args = (100), setup = observe_a_tool_call)]
 #[bench::whole_onion_1_event(args = (Provider::streaming(1)), setup = whole_onion)]
 #[bench::whole_onion_100_events(args = (Provider::streaming(100)), setup = whole_onion)]
-#[bench::whole_onion_a_document(args = (Provider::whole()), setup = whole_onion)]
+#[bench::whole_onion_a_document(args = (), setup = whole_onion_a_document)]
 #[bench::whole_onion_a_refusal(args = (Provider::refusing()), setup = whole_onion)]
 fn path(mut path: Path) -> (Path, usize) {
     let pieces = path();

@@ -158,9 +158,17 @@ pub fn candidate() -> Candidate {
         .with_credential(Secret::new("k"))
 }
 
-/// A request as it enters the edge.
+/// A request for a stream as it enters the edge.
 pub fn request() -> Request<Full<Bytes>> {
-    let body = r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"How are you today?"}]}"#;
+    request_with(r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"How are you today?"}]}"#)
+}
+
+/// The same for a reply that comes whole.
+pub fn whole_request() -> Request<Full<Bytes>> {
+    request_with(r#"{"model":"m","messages":[{"role":"user","content":"How are you today?"}]}"#)
+}
+
+fn request_with(body: &'static str) -> Request<Full<Bytes>> {
     Request::post("/v1/chat/completions")
         .header("content-type", "application/json")
         .header("authorization", "Bearer sk-x")

@@ -28,20 +28,20 @@ pub(super) fn scan(data: &[u8], around: &mut Around) -> Option<(u64, usize)> {
     let mut cursor = Cursor::new(data, delta + DELTA.needle().len());
     cursor.eat(b":")?;
     cursor.eat(b"{")?;
-    let (output_from, output_to, length) = loop {
+    let (output_from, output_to, told) = loop {
         let key = cursor.key()?;
         let mut ahead = cursor;
-        let length = match key {
+        let told = match key {
             b"tool_calls" => tool_call(&mut ahead)?,
-            b"content" | b"reasoning_content" | b"reasoning" | b"refusal" => text(&mut ahead)?,
+            b"content" | b"reasoning_content" | b"reasoning" | b"refusal" => Told::text(&mut ahead)?,
             b"role" => {
-                text(&mut ahead)?;
-                0
+                Told::text(&mut ahead)?;
+                Told::default()
             }
             _ => return None,
         };
-        if length > 0 {
-            break (cursor.at(), ahead.at(), length);
+        if told.length > 0 {
+            break (cursor.at(), ahead.at(), told);
         }
         cursor = ahead;
         cursor.eat(b",")?;
@@ -61,39 +61,56 @@ pub(super) fn scan(data: &[u8], around: &mut Around) -> Option<(u64, usize)> {
         return None;
     }
     let choice = only_index(outside)?;
-    // A tool call's output is more than its text.
-    if data[output_from] == b'"' {
-        around.remember(data, choice, (output_from + 1, output_to - 1));
+    if let Some(text) = told.text {
+        around.remember(data, choice, text);
     }
-    Some((choice, length))
+    Some((choice, told.length))
 }
 
-/// Moves over a string or a null; how many bytes of text are in it.
-fn text(cursor: &mut Cursor<'_>) -> Option<usize> {
-    if cursor.eat(b"null").is_some() {
-        return Some(0);
-    }
-    Some(cursor.string()?.0.len())
+/// What a member of a delta tells.
+#[derive(Default)]
+struct Told {
+    /// How many bytes of text.
+    length: usize,
+    /// Where it stands, without its quotes, if it is one text.
+    text: Option<(usize, usize)>,
 }
 
-/// Moves over a list of one plain tool call; how many bytes it tells of a name or of its arguments.
-fn tool_call(cursor: &mut Cursor<'_>) -> Option<usize> {
+impl Told {
+    /// Moves over a string or a null.
+    fn text(cursor: &mut Cursor<'_>) -> Option<Self> {
+        if cursor.eat(b"null").is_some() {
+            return Some(Self::default());
+        }
+        let length = cursor.string()?.0.len();
+        let end = cursor.at() - 1;
+        Some(Self { length, text: (length > 0).then_some((end - length, end)) })
+    }
+}
+
+/// Moves over a list of one plain tool call: what it tells of a name or of its arguments.
+fn tool_call(cursor: &mut Cursor<'_>) -> Option<Told> {
     cursor.eat(b"[")?;
     cursor.eat(b"{")?;
-    let mut told = 0;
+    let mut told = Told::default();
     loop {
         match cursor.key()? {
             b"index" => {
                 cursor.number()?;
             }
             b"id" | b"type" => {
-                text(cursor)?;
+                Told::text(cursor)?;
             }
             b"function" => {
                 cursor.eat(b"{")?;
                 loop {
                     match cursor.key()? {
-                        b"name" | b"arguments" => told += text(cursor)?,
+                        b"name" | b"arguments" => {
+                            let more = Told::text(cursor)?;
+                            told.text =
+                                if told.length == 0 { more.text } else { told.text.filter(|_| more.length == 0) };
+                            told.length += more.length;
+                        }
                         _ => return None,
                     }
                     if cursor.eat(b",").is_none() {

@@ -221,6 +221,10 @@ proptest! {
             r#"{"id":"c1","choices":[{"index":0,"delta":{"content":"@"}}],"obfuscation":"~","usage":{"prompt_tokens":1}}"#,
             r#"{"choices":[{"index":0,"delta":{"reasoning":"@","content":"~"},"finish_reason":null}]}"#,
             r#"{"choices":[{"delta":{"content":"@"},"obfuscation":"~","finish_reason":null}]}"#,
+            r#"{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"@"}}]},"finish_reason":null}]}"#,
+            r#"{"choices":[{"index":0,"delta":{"tool_calls":[{"index":1,"id":"~","function":{"name":"","arguments":"@"}}]}}]}"#,
+            r#"{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"name":"~","arguments":"@"}}]}}]}"#,
+            r#"{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"@","name":"~","name":"x"}}]}}]}"#,
         ]),
         texts in prop::collection::vec((text(), text(), any::<bool>()), 2..6),
     ) {
@@ -337,9 +341,15 @@ fn what_is_the_same_around_another_text_is_known_again() {
     let plain = |text: &str| {
         format!(r#"{{"id":"c1","choices":[{{"index":2,"delta":{{"content":"{text}"}},"finish_reason":null}}]}}"#)
     };
+    let tool = |text: &str| {
+        format!(
+            r#"{{"id":"c1","choices":[{{"index":2,"delta":{{"tool_calls":[{{"index":1,"function":{{"arguments":"{text}"}}}}]}},"finish_reason":null}}]}}"#
+        )
+    };
     for [first, again, empty, other] in [
         [padded("one", "xyz"), padded(r#"t\"wo"#, ""), padded("", "xyz"), plain("one")],
         [plain("one"), plain(r"\n"), plain(""), padded("one", "xyz")],
+        [tool("one"), tool(r#"{\"a"#), tool(""), tool("one").replace("\"index\":1", "\"index\":0")],
     ] {
         let mut around = Around::default();
         assert_eq!(around.recognise(first.as_bytes()), None);
