@@ -36,7 +36,7 @@ use self::{
     events::{ActionEvent, Update},
     status::{ConfigView, GatewayView, Status},
 };
-use crate::{current::Current, server::ServerTls};
+use crate::{current::Current, gateway::Refusal, server::ServerTls};
 
 /// How many connections there may be.
 const CONNECTIONS: usize = 64;
@@ -188,6 +188,15 @@ impl Shared {
 
     fn tls(&self) -> Option<ServerTls> {
         self.tls.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Somebody was turned away.
+    fn refused(&self, refusal: access::Refusal) {
+        let Some(current) = self.current.get() else { return };
+        current.get().gateway.door.count(match refusal {
+            access::Refusal::Key => Refusal::AdminKey,
+            access::Refusal::Host | access::Refusal::Page | access::Refusal::Header => Refusal::AdminForeign,
+        });
     }
 
     fn board(&self) -> Arc<Board> {

@@ -4,10 +4,11 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use stanchion::telemetry::{Live, Metrics, Sink};
+use stanchion::telemetry::{Live, Metrics, MetricsFormat, Sink};
 use stanchion_gateway::{
     admin::{Admin, AdminHandle, AdminSettings, Board, Drains},
     config::Config,
+    current::Current,
     gateway::Gateway,
     server::Server,
 };
@@ -38,6 +39,7 @@ max_retries = 0
 struct Running {
     admin: SocketAddr,
     clients: SocketAddr,
+    metrics: Metrics,
     handle: AdminHandle,
     ends: Vec<oneshot::Sender<()>>,
     tasks: Vec<JoinHandle<()>>,
@@ -57,8 +59,10 @@ impl Running {
             key: key.map(|key| Sha256::digest(key.as_bytes()).into()),
             tls: None,
         };
-        let admin = Admin::bind(settings, Board::new(&config, &gateway), live, metrics).await.unwrap();
-        let server = Server::bind(([127, 0, 0, 1], 0).into(), gateway, false).await.unwrap();
+        let admin = Admin::bind(settings, Board::new(&config, &gateway), live, metrics.clone()).await.unwrap();
+        let current = Current::from(gateway);
+        admin.handle().shows(current.clone());
+        let server = Server::bind(([127, 0, 0, 1], 0).into(), current, false).await.unwrap();
         let (handle, address, clients) = (admin.handle(), admin.address().unwrap(), server.address().unwrap());
         let (end_admin, admin_ended) = oneshot::channel::<()>();
         let (end_server, server_ended) = oneshot::channel::<()>();
@@ -68,7 +72,7 @@ impl Running {
                 server.serve(async { drop(server_ended.await) }).await;
             }),
         ];
-        Self { admin: address, clients, handle, ends: vec![end_admin, end_server], tasks }
+        Self { admin: address, clients, metrics, handle, ends: vec![end_admin, end_server], tasks }
     }
 
     async fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
@@ -77,6 +81,13 @@ impl Running {
         let headers: String =
             headers.iter().copied().chain(host).map(|(name, value)| [name, ": ", value, "\r\n"].concat()).collect();
         send(self.admin, &format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n{headers}\r\n")).await
+    }
+
+    /// How many were turned away for this reason.
+    fn refused(&self, reason: &str) -> f64 {
+        let text = self.metrics.encode(MetricsFormat::Prometheus);
+        let sample = format!("stanchion_refusals_total{{reason=\"{reason}\"}} ");
+        text.lines().find_map(|line| line.strip_prefix(&sample)).expect("it is there").parse().unwrap()
     }
 
     async fn status(&self) -> Value {
@@ -179,6 +190,7 @@ async fn without_the_key_there_is_the_page_and_its_pulse_and_nothing_else() {
             assert!(!answer.body.contains("a/x"));
         }
     }
+    assert_eq!((running.refused("admin_key"), running.refused("admin_foreign")), (12.0, 0.0));
     for (path, begins) in [("/", "<!doctype html>"), ("/healthz", "ok\n"), ("/readyz", "ready\n")] {
         let answer = running.ask("GET", path, &[]).await;
         assert!(answer.status == 200 && answer.body.starts_with(begins), "{path}");
@@ -211,6 +223,7 @@ async fn pages_of_other_sites_and_names_that_were_made_to_lead_here_get_nothing(
     // What a browser asks before it sends a header of that kind from elsewhere.
     let preflight = [("origin", "http://evil.example"), ("access-control-request-method", "POST")];
     assert_eq!(running.ask("OPTIONS", open, &preflight).await.status, 403);
+    assert_eq!((running.refused("admin_key"), running.refused("admin_foreign")), (0.0, 6.0));
     let state = |status: &Value| status["models"][0]["candidates"][0]["circuit"]["by_hand"].clone();
     assert_eq!(state(&running.status().await), false);
     assert_eq!(running.ask("GET", open, &[action]).await.status, 405);

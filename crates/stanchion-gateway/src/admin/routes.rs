@@ -34,7 +34,10 @@ pub(super) fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> Respon
     let (parts, _) = request.into_parts();
     let mut response = match shared.access.check(&parts) {
         Ok(()) => route(shared, &parts),
-        Err(refusal) => refuse(refusal),
+        Err(refusal) => {
+            shared.refused(refusal);
+            refuse(refusal)
+        }
     };
     for (name, value) in ALWAYS {
         response.headers_mut().insert(name, HeaderValue::from_static(value));

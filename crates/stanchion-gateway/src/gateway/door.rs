@@ -56,6 +56,11 @@ refusals! {
     BodyBroken: "body_broken",
     /// The body is no request of its dialect (400).
     BodyInvalid: "body_invalid",
+    /// The key of the admin listener is missing or wrong (401).
+    AdminKey: "admin_key",
+    /// A web page of another site asks the admin listener, or somebody by a name that is not its own, or without the header of an
+    /// action (403, 421).
+    AdminForeign: "admin_foreign",
 }
 
 impl Refusal {

@@ -165,7 +165,9 @@ impl<S: AsyncWrite> AsyncWrite for Gathered<S> {
         if !keep || length > MOST {
             return this.stream.poll_write_vectored(cx, bufs);
         }
-        bufs.iter().for_each(|buf| this.kept.extend_from_slice(buf));
+        for buf in bufs {
+            this.kept.extend_from_slice(buf);
+        }
         *this.added = true;
         Poll::Ready(Ok(length))
     }
