@@ -190,7 +190,7 @@ async fn an_http2_client_that_does_not_read_loses_its_stream_and_no_other() {
     let reply = delta.repeat(1_000) + end;
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n";
     let provider = Provider::answering(format!("{head}content-length: {}\r\n\r\n{reply}", reply.len())).await;
-    let gateway = Listening::start("limits = { send_timeout = \"300ms\" }", &provider).await;
+    let gateway = Listening::start("limits = { send_timeout = \"1s\" }", &provider).await;
     let stream = TcpStream::connect(gateway.address).await.unwrap();
     let mut builder = h2::client::Builder::new();
     // Room for all on the connection, and for a part of a reply on its stream.
