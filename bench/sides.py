@@ -263,7 +263,9 @@ class LiteLlm(Side):
         ]
         file = folder / "litellm.json"
         file.write_text(json.dumps({"model_list": models}))
-        environment = os.environ | {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR"}
+        # Without a key of its own it does not start unless it is told that this is meant.
+        unlocked = {"LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true"}
+        environment = os.environ | unlocked | {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR"}
         command = [of_python("litellm"), "--config", str(file), "--host", "127.0.0.1", "--port", str(port)]
         return command, {"env": environment}
 
@@ -275,7 +277,11 @@ class LiteLlm(Side):
 
 
 class Portkey(Side):
-    """Its folder is named by BENCH_PORTKEY: one where its package is installed by npm."""
+    """Its folder is named by BENCH_PORTKEY: one where its package is installed by npm.
+
+    With a newer `@hono/node-server` than 1.13.8 every call of 1.15.2 fails, so that its `package.json` is to be
+    `{"dependencies": {"@portkey-ai/gateway": "1.15.2"}, "overrides": {"@hono/node-server": "1.13.8"}}`.
+    """
 
     name = "portkey"
     slow = True

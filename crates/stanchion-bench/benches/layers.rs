@@ -92,6 +92,10 @@ fn main() {
     show("edge", cost(rounds, |events| edge.layer(Provider::streaming(events)), outer), Some(bare_outer));
     show("all of them", cost(rounds, |events| onions::whole(Provider::streaming(events)), outer), Some(bare_outer));
 
+    let mut refused = onions::whole(Provider::refusing());
+    let failed = best(rounds, || body(head(&mut refused, request())));
+    println!("\na request that the provider refuses, through all of them: {failed:.0} ns");
+
     let service = onions::whole(Provider::streaming(10));
     let whole = Subject::new("all of them", move || {
         let mut service = service.clone();
@@ -100,7 +104,7 @@ fn main() {
     let (runs, rounds) = (rounds.div_ceil(200), rounds.div_ceil(200));
     let subjects = [whole];
     let (one, two) = (alone(&subjects, runs, rounds)[0], by_two(&subjects, runs, rounds)[0]);
-    println!("\nall of them on 1 thread: {one:.0} ns, on 2 threads: {two:.0} ns each ({:.2} times)", two / one);
+    println!("all of them on 1 thread: {one:.0} ns, on 2 threads: {two:.0} ns each ({:.2} times)", two / one);
 }
 
 fn show(name: &str, cost: Cost, less: Option<Cost>) {

@@ -23,12 +23,14 @@ struct Reply {
     status: StatusCode,
     content_type: HeaderValue,
     pieces: Arc<[Bytes]>,
+    falls_silent: bool,
 }
 
 impl Provider {
     fn answering(status: StatusCode, content_type: &'static str, pieces: impl IntoIterator<Item = Bytes>) -> Self {
         let content_type = HeaderValue::from_static(content_type);
-        Self(Arc::new(Reply { status, content_type, pieces: pieces.into_iter().collect() }))
+        let pieces = pieces.into_iter().collect();
+        Self(Arc::new(Reply { status, content_type, pieces, falls_silent: false }))
     }
 
     fn of_events(pieces: impl IntoIterator<Item = Bytes>) -> Self {
@@ -49,6 +51,13 @@ impl Provider {
     /// Streams of so many events with pieces of a tool's arguments.
     pub fn calling_a_tool(events: usize) -> Self {
         Self::of_events((0..events).map(tool_event).chain([finish()]))
+    }
+
+    /// Streams that begin, with so many events, and never go on.
+    pub fn falling_silent(events: usize) -> Self {
+        let content_type = HeaderValue::from_static("text/event-stream");
+        let pieces = (0..events).map(event).collect();
+        Self(Arc::new(Reply { status: StatusCode::OK, content_type, pieces, falls_silent: true }))
     }
 
     /// A reply that comes whole.
@@ -80,7 +89,7 @@ impl Provider {
 
     /// The body of a reply.
     pub fn body(&self) -> ReadyBody {
-        ReadyBody { pieces: self.0.pieces.clone(), next: 0 }
+        ReadyBody { pieces: self.0.pieces.clone(), next: 0, falls_silent: self.0.falls_silent }
     }
 }
 
@@ -109,6 +118,7 @@ fn finish() -> Bytes {
 pub struct ReadyBody {
     pieces: Arc<[Bytes]>,
     next: usize,
+    falls_silent: bool,
 }
 
 impl Body for ReadyBody {
@@ -117,12 +127,15 @@ impl Body for ReadyBody {
 
     fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
         let piece = self.pieces.get(self.next).cloned();
+        if piece.is_none() && self.falls_silent {
+            return Poll::Pending;
+        }
         self.next += 1;
         Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.next >= self.pieces.len()
+        !self.falls_silent && self.next >= self.pieces.len()
     }
 
     fn size_hint(&self) -> SizeHint {
