@@ -92,6 +92,8 @@ pub(crate) fn sign(headers: &mut HeaderMap, candidate: Option<&str>, attempts: u
         headers.insert(CANDIDATE, value);
     }
     if attempts > 0 {
-        headers.insert(ATTEMPTS, HeaderValue::from(attempts));
+        // One, as nearly always, is there already.
+        let value = if attempts == 1 { HeaderValue::from_static("1") } else { HeaderValue::from(attempts) };
+        headers.insert(ATTEMPTS, value);
     }
 }

@@ -12,14 +12,14 @@ use super::members::{Members, decode};
 pub fn replace_model(body: &Bytes, model: &str) -> Bytes {
     let mut replaced = Vec::new();
     let mut copied = 0;
-    let name = serde_json::Value::from(model).to_string();
     for member in Members::of(body).filter(|member| member.is_like(body, "model")) {
         let value = member.value;
         if decode(&body[value.clone()]).is_none_or(|current| current == model) {
             continue;
         }
+        replaced.reserve(body.len() - copied + model.len() + 2);
         replaced.extend_from_slice(&body[copied..value.start]);
-        replaced.extend_from_slice(name.as_bytes());
+        serde_json::to_writer(&mut replaced, model).expect("a string is JSON, and memory takes it");
         copied = value.end;
     }
     if copied == 0 {
