@@ -32,15 +32,15 @@ impl<'a> Said<'a> {
         Self(says.then_some(headers))
     }
 
-    fn bytes(self, name: &'static str) -> Option<&'a [u8]> {
+    fn bytes(self, name: &str) -> Option<&'a [u8]> {
         Some(self.0?.get(name)?.as_bytes())
     }
 
-    fn text(self, name: &'static str) -> Option<&'a str> {
+    fn text(self, name: &str) -> Option<&'a str> {
         std::str::from_utf8(self.bytes(name)?).ok()
     }
 
-    fn name(self, name: &'static str) -> Option<&'a str> {
+    fn name(self, name: &str) -> Option<&'a str> {
         self.text(name).map(str::trim).filter(|text| is_name(text))
     }
 
@@ -77,7 +77,7 @@ impl<'a> Said<'a> {
 
     /// Whether the client asks for the events of its request.
     pub(crate) fn wants_events(self) -> bool {
-        self.bytes("x-stanchion-events").is_some_and(|value| value.trim_ascii().eq_ignore_ascii_case(b"sse"))
+        self.bytes(EVENTS.as_str()).is_some_and(|value| value.trim_ascii().eq_ignore_ascii_case(b"sse"))
     }
 }
 

@@ -1,15 +1,20 @@
 //! JSON that is read once and looked at: it borrows from its text, and keeps the members of an object as they come, since there
 //! are few of them and each is asked for once or twice. What [`serde_json`] takes and refuses is taken and refused here.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, collections::HashMap, fmt};
 
 use serde::{
     Deserialize, Deserializer,
-    de::{MapAccess, SeqAccess, Visitor},
+    de::{Error, MapAccess, SeqAccess, Visitor},
 };
 
 /// How many members most objects of a reply have at most.
 const USUAL_MEMBERS: usize = 8;
+/// How many members are looked through for another of the same name.
+const MANY_MEMBERS: usize = 32;
+/// What `serde_json` makes of a number, an object of this one member, where somebody in the same program has its feature
+/// `arbitrary_precision` on.
+const EXACT_NUMBER: &str = "$serde_json::private::Number";
 
 /// A JSON value.
 #[derive(Clone, PartialEq)]
@@ -40,9 +45,9 @@ impl<'a> Value<'a> {
         serde_json::from_str(text).ok()
     }
 
-    /// The member of this name; of several the last, as most readers see it.
+    /// The member of this name.
     pub(crate) fn get(&self, key: &str) -> Option<&Self> {
-        self.as_object()?.0.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value)
+        self.as_object()?.0.iter().find(|(name, _)| name == key).map(|(_, value)| value)
     }
 
     pub(crate) fn as_object(&self) -> Option<&Object<'a>> {
@@ -93,12 +98,46 @@ impl<'a> Object<'a> {
     }
 }
 
-impl fmt::Display for Number {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Natural(number) => number.fmt(f),
-            Self::Negative(number) => number.fmt(f),
-            Self::Float(number) => number.fmt(f),
+impl Number {
+    fn parse(digits: &str) -> Option<Self> {
+        let natural = digits.parse().map(Self::Natural);
+        let whole = natural.or_else(|_| digits.parse().map(Self::Negative));
+        whole.ok().or_else(|| digits.parse().ok().filter(|number: &f64| number.is_finite()).map(Self::Float))
+    }
+
+    /// How many bytes it takes as text.
+    pub(crate) fn length(self) -> usize {
+        let text = match self {
+            Self::Natural(number) => serde_json::to_string(&number),
+            Self::Negative(number) => serde_json::to_string(&number),
+            Self::Float(number) => serde_json::to_string(&number),
+        };
+        text.map_or(0, |text| text.len())
+    }
+}
+
+impl<'a> Object<'a> {
+    /// Adds a member, or replaces the one of its name: of several the last counts, as for most readers.
+    fn insert(&mut self, places: &mut HashMap<Cow<'a, str>, usize>, key: Cow<'a, str>, value: Value<'a>) {
+        let members = &mut self.0;
+        // Nobody looks through many for each of many.
+        if members.len() == MANY_MEMBERS && places.is_empty() {
+            places.extend(members.iter().enumerate().map(|(place, (name, _))| (name.clone(), place)));
+        }
+        let place = match members.len() {
+            ..MANY_MEMBERS => members.iter().position(|(name, _)| *name == key),
+            _ => places.get(&key).copied(),
+        };
+        match place {
+            Some(place) => members[place].1 = value,
+            None => {
+                if members.is_empty() {
+                    members.reserve(USUAL_MEMBERS);
+                } else if members.len() >= MANY_MEMBERS {
+                    places.insert(key.clone(), members.len());
+                }
+                members.push((key, value));
+            }
         }
     }
 }
@@ -155,14 +194,16 @@ impl<'de> Visitor<'de> for ValueVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value<'de>, A::Error> {
-        let mut object = Vec::new();
+        let (mut object, mut places) = (Object(Vec::new()), HashMap::new());
         while let Some(Key(key)) = members.next_key()? {
-            if object.is_empty() {
-                object.reserve(USUAL_MEMBERS);
-            }
-            object.push((key, members.next_value()?));
+            object.insert(&mut places, key, members.next_value()?);
         }
-        Ok(Value::Object(Object(object)))
+        match &object.0[..] {
+            [(name, Value::String(digits))] if name == EXACT_NUMBER => {
+                Number::parse(digits).map(Value::Number).ok_or_else(|| A::Error::custom("no number"))
+            }
+            _ => Ok(Value::Object(object)),
+        }
     }
 }
 
@@ -250,9 +291,27 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_names_the_last_counts() {
-        let text = r#"{"a":1,"\u0061":2}"#;
-        assert_eq!(Value::parse(text).unwrap().get("a").and_then(Value::as_u64), Some(2));
+    fn of_equal_names_the_last_counts_and_no_other_is_seen() {
+        for members in [2, MANY_MEMBERS, 4 * MANY_MEMBERS] {
+            let all: Vec<_> = (0..members).map(|number| format!(r#""{number}":1"#)).collect();
+            let text = format!(r#"{{{},"0":2,"\u0030":3,"{}":4}}"#, all.join(","), members - 1);
+            let value = Value::parse(&text).unwrap();
+            let read: Vec<_> = value.as_object().unwrap().iter().collect();
+            assert_eq!(read.len(), members);
+            for (name, expected) in [("0", 3), (&*(members - 1).to_string(), 4)] {
+                assert_eq!(value.get(name).and_then(Value::as_u64), Some(expected), "{name} of {members}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_number_that_is_told_exactly_is_one() {
+        for (digits, number) in
+            [("12", Some(12.0)), ("-3", Some(-3.0)), ("-1.5e1", Some(-15.0)), ("true", None), ("inf", None)]
+        {
+            let text = format!(r#"{{"{EXACT_NUMBER}":"{digits}"}}"#);
+            assert_eq!(Value::parse(&text).and_then(|value| value.as_f64()), number, "{digits}");
+        }
     }
 
     proptest! {

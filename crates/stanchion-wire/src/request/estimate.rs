@@ -1,4 +1,4 @@
-use memchr::{memchr2, memmem, memrchr2};
+use memchr::{memchr, memchr2, memmem, memrchr2};
 
 /// What a picture, a sound or another attachment counts as.
 const ATTACHMENT_TOKENS: usize = 1_600;
@@ -68,8 +68,8 @@ fn is_unescaped_quote(bytes: &[u8]) -> bool {
 }
 
 fn is_no_text(string: &[u8]) -> bool {
-    let head = &string[..LONGEST_WORD];
-    memmem::find(&head[..64], b";base64,").is_some() || head.iter().all(|byte| byte.is_ascii() && *byte != b' ')
+    memmem::find(&string[..64], b";base64,").is_some()
+        || string[..LONGEST_WORD].is_ascii() && memchr(b' ', string).is_none()
 }
 
 #[cfg(test)]
@@ -141,6 +141,7 @@ mod tests {
             (format!(r#"{{"image":"{picture}"}}"#), 1_600, 1_610),
             (format!(r#"{{"a":"data:image/png;base64,{picture}","b":"{picture}","c":"\"x\""}}"#), 3_200, 3_220),
             (format!(r#"{{"content":"{}"}}"#, "a b".repeat(3_000)), 2_250, 2_260),
+            (format!(r#"{{"content":"{} and {prose}"}}"#, "x".repeat(5_000)), 5_750, 5_780),
             (format!(r#"{{"content":"{}\n{}"}}"#, "x".repeat(3_000), "y".repeat(3_000)), 1_500, 1_510),
         ] {
             let tokens = estimate_tokens(body.as_bytes());
