@@ -1,8 +1,8 @@
 //! Pieces of a reply that are ready together leave in one write.
 //!
 //! A provider's connection hands its pieces over one by one, each with a turn of its own on the runtime; written as they come, each
-//! would cost a system call, whoever waits for them. So a piece in the midst of a reply is kept until every task that is ready has
-//! had its turn: if another piece came in the meantime, both go on together. Nobody waits for a time: a piece that came alone leaves
+//! would cost a system call, whoever waits for them. So a piece in the midst of a reply is kept until the tasks that are ready have
+//! had their turn: if another piece came in the meantime, both go on together. Nobody waits for a time: a piece that came alone leaves
 //! with the next turn of its task.
 
 use std::{
@@ -15,7 +15,6 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use bytes::{Buf, BytesMut};
 use http::Version;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
@@ -23,6 +22,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// How many bytes are kept at most.
 const MOST: usize = 16 * 1024;
+/// How much memory is left to a connection on which nothing is kept, in bytes.
+const IDLE: usize = 1024;
 /// How many turns of its task a piece waits for at most.
 const TURNS: u8 = 8;
 
@@ -46,7 +47,7 @@ impl Midst {
 }
 
 pin_project! {
-    /// A reply that says of its connection that it is in the midst of it: from its second piece on, as nobody has the first wait.
+    /// A reply that says of its connection that it is in the midst of it: from its second piece on, so that the first is not kept waiting.
     pub struct Pieces<B>
     where
         B: Body,
@@ -57,6 +58,15 @@ pin_project! {
         begun: bool,
         // It is told one turn later, so that what came before it is written.
         error: Option<B::Error>,
+    }
+
+    // A reply whose length is known is not asked for its end.
+    impl<B: Body> PinnedDrop for Pieces<B> {
+        fn drop(this: Pin<&mut Self>) {
+            if let Some(midst) = this.project().midst {
+                midst.set(false);
+            }
+        }
     }
 }
 
@@ -77,14 +87,14 @@ impl<B: Body> Body for Pieces<B> {
             return Poll::Ready(Some(Err(error)));
         }
         match ready!(this.body.poll_frame(cx)) {
-            Some(Err(error)) if midst.is() => {
+            Some(Err(error)) if *this.begun => {
                 midst.set(false);
                 *this.error = Some(error);
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }
             frame => {
-                midst.set(*this.begun && matches!(frame, Some(Ok(_))));
+                midst.set(*this.begun && matches!(&frame, Some(Ok(frame)) if frame.is_data()));
                 *this.begun = true;
                 Poll::Ready(frame)
             }
@@ -110,7 +120,8 @@ pin_project! {
         #[pin]
         stream: S,
         midst: Midst,
-        kept: BytesMut,
+        kept: Vec<u8>,
+        written: usize,
         // Whether anything was added since the last look.
         added: bool,
         turns: u8,
@@ -119,7 +130,7 @@ pin_project! {
 
 impl<S> Gathered<S> {
     pub(super) fn new(stream: S, midst: Midst) -> Self {
-        Self { stream, midst, kept: BytesMut::new(), added: false, turns: 0 }
+        Self { stream, midst, kept: Vec::new(), written: 0, added: false, turns: 0 }
     }
 }
 
@@ -127,14 +138,16 @@ impl<S: AsyncWrite> Gathered<S> {
     /// Writes all that is kept.
     fn poll_release(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut this = self.project();
-        while !this.kept.is_empty() {
-            let written = ready!(this.stream.as_mut().poll_write(cx, this.kept))?;
+        while *this.written < this.kept.len() {
+            let written = ready!(this.stream.as_mut().poll_write(cx, &this.kept[*this.written..]))?;
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
-            this.kept.advance(written);
+            *this.written += written;
         }
-        (*this.added, *this.turns) = (false, 0);
+        (*this.written, *this.added, *this.turns) = (0, false, 0);
+        this.kept.clear();
+        this.kept.shrink_to(IDLE);
         Poll::Ready(Ok(()))
     }
 }

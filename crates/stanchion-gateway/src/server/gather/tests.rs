@@ -1,7 +1,11 @@
-use std::{collections::VecDeque, future::poll_fn, pin::pin};
+use std::{collections::VecDeque, convert::Infallible, future::poll_fn, pin::pin};
 
 use bytes::Bytes;
+use http::{HeaderValue, Request, Response};
 use http_body_util::BodyExt;
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_test::{assert_pending, assert_ready, assert_ready_ok, task};
 
 use super::*;
@@ -187,6 +191,60 @@ async fn what_came_before_an_error_can_be_written_before_it_is_told() {
     assert!(turn.is_woken() && !midst.is(), "the connection may write now");
     let told = assert_ready!(turn.poll()).unwrap();
     assert_eq!(told.unwrap_err(), "broken");
+}
+
+#[tokio::test]
+async fn a_reply_that_ends_without_a_word_is_over() {
+    let midst = Midst::default();
+    let mut body = Box::pin(reply([Ok("a"), Ok("b"), Ok("c")], &midst));
+    for _ in 0..2 {
+        body.frame().await.unwrap().unwrap();
+    }
+    assert!(midst.is());
+    drop(body);
+    assert!(!midst.is());
+}
+
+/// Over a real connection: replies of known and unknown length, one after the other, and one that breaks.
+#[tokio::test]
+async fn every_byte_arrives_in_its_order() {
+    let (mut client, server) = tokio::io::duplex(64 * 1024);
+    let midst = Midst::default();
+    let replies = midst.clone();
+    let service = service_fn(move |request: Request<Incoming>| {
+        let pieces = match request.uri().path() {
+            "/broken" => VecDeque::from([Ok("one "), Ok("two "), Err("broken")]),
+            _ => VecDeque::from([Ok("one "), Ok("two "), Ok("three")]),
+        };
+        let mut response = Response::new(Pieces::new(Queue(pieces), replies.of(request.version())));
+        if request.uri().path() == "/known" {
+            response.headers_mut().insert("content-length", HeaderValue::from_static("13"));
+        }
+        std::future::ready(Ok::<_, Infallible>(response))
+    });
+    let connection =
+        http1::Builder::new().serve_connection(TokioIo::new(Gathered::new(server, midst.clone())), service);
+    let serving = tokio::spawn(connection);
+    let mut told = String::new();
+    for (path, end) in [("/known", "three"), ("/chunked", "0\r\n\r\n"), ("/known", "three"), ("/broken", "two \r\n")] {
+        client.write_all(format!("GET {path} HTTP/1.1\r\nhost: h\r\n\r\n").as_bytes()).await.unwrap();
+        told.clear();
+        while !told.ends_with(end) {
+            let mut piece = [0; 1024];
+            let read = client.read(&mut piece).await.unwrap();
+            assert!(read > 0, "{path}: the connection ended after {told:?}");
+            told += std::str::from_utf8(&piece[..read]).unwrap();
+        }
+        let (_, body) = told.split_once("\r\n\r\n").unwrap();
+        let expected = match path {
+            "/known" => "one two three",
+            "/chunked" => "4\r\none \r\n4\r\ntwo \r\n5\r\nthree\r\n0\r\n\r\n",
+            _ => "4\r\none \r\n4\r\ntwo \r\n",
+        };
+        assert_eq!(body, expected, "{path}");
+        assert!(!midst.is(), "{path}");
+    }
+    assert!(serving.await.unwrap().is_err(), "what broke is not ended as if it were whole");
 }
 
 #[test]
