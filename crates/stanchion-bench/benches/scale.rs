@@ -52,7 +52,7 @@ fn main() {
     // What `cargo test` passes to a target without a harness; a smoke test is enough then, and nothing is drawn.
     let full = std::env::args().any(|argument| argument == "--bench");
     let effort = if full { Effort { runs: 100, rounds: 25 } } else { Effort { runs: 1, rounds: 3 } };
-    let up_to = |counts: &'static [usize]| if full { counts } else { &counts[..3] };
+    let some = |counts: &'static [usize]| if full { counts } else { &counts[..3] };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     // Timers want one; nothing is ever driven by it.
     let _entered = runtime.enter();
@@ -61,13 +61,13 @@ fn main() {
     plots.push(plot(
         "models",
         "models, asked for in turn",
-        up_to(&TO_10_000),
+        some(&TO_10_000),
         &[("all layers; models that lead to the same place", &|models| by_model(models, |_| "m".into(), effort))],
     ));
     plots.push(plot(
         "domains",
         "failure domains, asked in turn",
-        up_to(&TO_10_000),
+        some(&TO_10_000),
         &[
             ("all layers; each model a domain of its own", &|domains| by_model(domains, |n| format!("m{n}"), effort)),
             ("the circuit alone: check and settle", &|domains| by_circuit(domains, effort)),
@@ -77,7 +77,7 @@ fn main() {
     plots.push(plot(
         "owners",
         "owners, each with a stream open",
-        up_to(&TO_10_000),
+        some(&TO_10_000),
         &[
             ("all layers", &|owners| beside_streams(owners, true, effort)),
             ("the queue alone: admit and release", &|owners| by_owner(owners, effort)),
@@ -86,13 +86,13 @@ fn main() {
     plots.push(plot(
         "streams",
         "streams that are open, of one owner",
-        up_to(&TO_20_000),
+        some(&TO_20_000),
         &[("all layers", &|streams| beside_streams(streams, false, effort))],
     ));
     plots.push(plot(
         "queue",
         "requests that wait",
-        up_to(&TO_20_000),
+        some(&TO_20_000),
         &[
             ("a hand-over, all of one owner", &|waiting| hand_over(waiting, 1, effort)),
             ("a hand-over, each of an owner of its own", &|waiting| hand_over(waiting, waiting, effort)),
@@ -170,7 +170,7 @@ fn best(effort: Effort, mut round: impl FnMut()) -> f64 {
 
 /// What all models of a gateway share.
 struct Shared {
-    admission: AdmissionLayer,
+    scheduler: AdmissionScheduler,
     circuits: CircuitRegistry,
     telemetry: TelemetryLayer,
     usage: UsageLayer,
@@ -180,7 +180,7 @@ impl Shared {
     fn new() -> Self {
         let live = Live::new(LiveLimits::default());
         Self {
-            admission: queue(1_000_000),
+            scheduler: queue(1).scheduler().clone(),
             circuits: CircuitRegistry::new(),
             telemetry: TelemetryLayer::new().sink(Arc::new(live)).sink(Arc::new(Metrics::new())),
             usage: onions::usage(),
@@ -207,7 +207,7 @@ impl Shared {
             .retry(RetryLayer::default())
             .credentials(CredentialsLayer::new(CredentialPools::default()))
             .circuit(circuit.with_candidates(candidates))
-            .admission(self.admission.clone())
+            .admission(AdmissionLayer::new(self.scheduler.clone(), up_to(1_000_000)))
             .commit(CommitLayer::new())
             .attempt(AttemptLayer::default())
             .observe(ObserveLayer::new())
@@ -217,8 +217,12 @@ impl Shared {
 
 fn queue(concurrency: u32) -> AdmissionLayer {
     let scheduler = AdmissionScheduler::builder().max_pending(1_000_000).owner_max_pending(1_000_000);
+    AdmissionLayer::new(scheduler.build().expect("within range"), up_to(concurrency))
+}
+
+fn up_to(concurrency: u32) -> AdmissionPolicy {
     let policy = AdmissionPolicy::builder().concurrency(concurrency).max_pending(1_000_000);
-    AdmissionLayer::new(scheduler.build().expect("within range"), policy.build().expect("within range"))
+    policy.build().expect("within range")
 }
 
 fn candidate(model: &str) -> Candidate {
