@@ -161,14 +161,15 @@ impl Shared {
 
     /// Forgets what limits that adapt have come to.
     pub(crate) fn forget_adapted(&self) {
-        lock(&self.adapted).clear();
+        // In this order: a domain that goes meanwhile leaves what its limit has come to.
         self.domains().iter().for_each(|domain| domain.forget_adapted());
+        lock(&self.adapted).clear();
     }
 
     /// The same for the domains of one provider.
     pub(crate) fn forget_adapted_of(&self, provider: &str) {
-        lock(&self.adapted).retain(|_, (other, _)| **other != *provider);
         self.domains().iter().filter(|domain| domain.is_of(provider)).for_each(|domain| domain.forget_adapted());
+        lock(&self.adapted).retain(|_, (other, _)| **other != *provider);
     }
 
     fn weight(&self, owner: u64) -> u8 {

@@ -36,7 +36,11 @@ use self::{
     events::{ActionEvent, Update},
     status::{ConfigView, GatewayView, Status},
 };
-use crate::{current::Current, gateway::Refusal, server::ServerTls};
+use crate::{
+    current::Current,
+    gateway::Refusal,
+    server::{ServerTls, is_departure},
+};
 
 /// How many connections there may be.
 const CONNECTIONS: usize = 64;
@@ -190,13 +194,19 @@ impl Shared {
         self.tls.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Somebody was turned away.
+    /// Somebody was turned away who asked.
     fn refused(&self, refusal: access::Refusal) {
-        let Some(current) = self.current.get() else { return };
-        current.get().gateway.door.count(match refusal {
+        self.count(match refusal {
             access::Refusal::Key => Refusal::AdminKey,
             access::Refusal::Host | access::Refusal::Page | access::Refusal::Header => Refusal::AdminForeign,
         });
+    }
+
+    /// Somebody was turned away.
+    fn count(&self, refusal: Refusal) {
+        if let Some(current) = self.current.get() {
+            current.get().gateway.door.count(refusal);
+        }
     }
 
     fn board(&self) -> Arc<Board> {
@@ -306,8 +316,16 @@ async fn accept(stream: TcpStream, shared: Arc<Shared>) {
     };
     match shaken {
         Ok(Ok(stream)) => serve_connection(stream, shared).await,
-        Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake with the admin listener failed"),
-        Err(_) => tracing::debug!("a TLS handshake with the admin listener took too long"),
+        Ok(Err(error)) => {
+            if !is_departure(&error) {
+                shared.count(Refusal::AdminTls);
+            }
+            tracing::debug!(%error, "a TLS handshake with the admin listener failed");
+        }
+        Err(_) => {
+            shared.count(Refusal::AdminTls);
+            tracing::debug!("a TLS handshake with the admin listener took too long");
+        }
     }
 }
 

@@ -90,6 +90,11 @@ impl Current {
         self.0.generations.subscribe()
     }
 
+    /// Notes that the configuration that was read is the one that is served: whatever was wrong with one between is mended.
+    pub fn keep(&self) {
+        *self.refused() = None;
+    }
+
     /// Notes that a configuration was not taken.
     pub fn refuse(&self, complaints: Vec<Complaint>) {
         *self.refused() = Some(Refusal { at: SystemTime::now(), complaints });

@@ -96,7 +96,11 @@ impl Reloader {
                 self.seen = stamps(&files);
                 Err(error)
             }
-            Err(_) => return Reloaded::Refused,
+            Err(panicked) => {
+                let reason = format!("it could not be read: {panicked}");
+                let complaint = Complaint { line: None, variable: None, key: String::new(), reason };
+                Err(ConfigError::new(&self.path, vec![complaint]))
+            }
         };
         match outcome {
             Ok(reloaded) => reloaded,
@@ -142,6 +146,7 @@ impl Reloader {
         self.watch = config.server.watch;
         if config.hash == self.current.get().origin.hash {
             tracing::info!(hash = config.hash, "the configuration is unchanged");
+            self.current.keep();
             return Ok(Reloaded::Unchanged);
         }
         self.parts.open(&config).map_err(|complaint| ConfigError::new(&self.path, vec![complaint]))?;

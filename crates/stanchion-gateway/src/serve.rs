@@ -88,7 +88,9 @@ pub async fn run(serve: &Serve) -> ExitCode {
     }
     let lifecycle = server.lifecycle().clone();
     let administering = admin.map(|(admin, _)| {
-        let told = tokio::spawn(tell_operators(admin.handle(), current, lifecycle.clone()));
+        // From now on, and not from the task's first turn on: none is missed.
+        let generations = current.generations();
+        let told = tokio::spawn(tell_operators(admin.handle(), current, generations, lifecycle.clone()));
         let lifecycle = lifecycle.clone();
         // Operators can watch to the end.
         (told, tokio::spawn(admin.serve(async move { lifecycle.reached(Phase::Over).await })))
@@ -253,8 +255,12 @@ fn board_of(current: &Current) -> Option<Board> {
 }
 
 /// Shows operators what is configured at the moment, and that the process ends once it does.
-async fn tell_operators(admin: AdminHandle, current: Current, lifecycle: Lifecycle) {
-    let mut generations = current.generations();
+async fn tell_operators(
+    admin: AdminHandle,
+    current: Current,
+    mut generations: tokio::sync::watch::Receiver<u64>,
+    lifecycle: Lifecycle,
+) {
     loop {
         tokio::select! {
             changed = generations.changed() => {

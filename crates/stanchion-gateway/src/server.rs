@@ -13,7 +13,7 @@ mod tls;
 
 use std::{future::Future, io, net::SocketAddr, time::Duration};
 
-pub(crate) use self::connection::bound_silence;
+pub(crate) use self::connection::{bound_silence, is_departure};
 use self::routes::Routes;
 pub use self::{
     connection::{Answer, Peer},

@@ -76,7 +76,11 @@ fn the_ports_are_those_that_are_listened_at_and_each_key_is_in_the_secret() {
         let declared = format!("- name: {name}\n              containerPort: {port}\n");
         assert!(kubernetes.contains(&declared), "{declared}");
     }
-    assert!(!kubernetes.contains("targetPort: metrics"), "what operators can do is in no Service");
+    let service = kubernetes.split("---\n").find(|document| document.contains("kind: Service\n")).unwrap();
+    assert!(service.contains("targetPort: http"));
+    let admin_port = admin.listen.port().to_string();
+    assert!(!service.contains("metrics") && !service.contains(&admin_port), "what operators can do is in no Service");
+    assert!(kubernetes.contains("\n  STANCHION_ADMIN_KEY: \"\"\n"), "no key that everybody knows");
     let (secret, _) = kubernetes.split_once("kind: ConfigMap").unwrap();
     for line in text.lines().filter_map(|line| line.split_once("key_env = ")) {
         let name = line.1.trim_matches('"');

@@ -56,6 +56,8 @@ refusals! {
     BodyBroken: "body_broken",
     /// The body is no request of its dialect (400).
     BodyInvalid: "body_invalid",
+    /// The TLS handshake with the admin listener failed, or took too long.
+    AdminTls: "admin_tls",
     /// The key of the admin listener is missing or wrong (401).
     AdminKey: "admin_key",
     /// A web page of another site asks the admin listener, or somebody by a name that is not its own, or without the header of an

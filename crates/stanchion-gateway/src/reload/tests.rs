@@ -75,6 +75,7 @@ async fn a_file_that_is_wrong_changes_nothing_and_says_why() {
 
     folder.write("stanchion.toml", ONE);
     assert_eq!(reloader.reload().await, Reloaded::Unchanged);
+    assert!(current.refusal().is_none(), "the file is as it is served again");
     folder.write("stanchion.toml", &two());
     assert_eq!(reloader.reload().await, Reloaded::Taken);
     let served = current.get();

@@ -73,8 +73,7 @@ pub(super) async fn serve<A: Answer>(stream: TcpStream, peer: Peer, answer: A, l
     match shaken {
         Ok(Ok(stream)) => serve_requests(stream, peer, answer, lifecycle, limits).await,
         Ok(Err(error)) => {
-            // Who leaves without a word, as those do who only look whether somebody listens, was not refused.
-            if error.kind() != io::ErrorKind::UnexpectedEof {
+            if !is_departure(&error) {
                 answer.door().count(Refusal::Tls);
             }
             tracing::debug!(%error, "a TLS handshake failed");
@@ -84,6 +83,13 @@ pub(super) async fn serve<A: Answer>(stream: TcpStream, peer: Peer, answer: A, l
             tracing::debug!("a TLS handshake took too long");
         }
     }
+}
+
+/// Whether a client left without a word in the midst of its handshake, as those do who only look whether somebody listens: it was
+/// not refused.
+pub(crate) fn is_departure(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
 }
 
 async fn serve_requests<A: Answer>(

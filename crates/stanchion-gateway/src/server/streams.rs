@@ -1,11 +1,12 @@
 //! HTTP/2 streams whose clients take nothing of what is sent to them.
 //!
 //! On HTTP/1 that is the connection's to notice: see [`bound_silence`](super::bound_silence). On HTTP/2 a client can keep a stream's window
-//! shut and answer every ping. Then nobody polls the body of that reply any more, and with it none of the clocks within: it would hold
-//! its place and the provider's connection for ever.
+//! shut and answer every ping. Then nobody polls the body of that reply once a piece of it waits to be sent, and with it none of the
+//! clocks within: it would hold its place and the provider's connection for ever.
 
 use std::{
     future::Future,
+    mem,
     pin::Pin,
     sync::{
         Arc,
@@ -15,6 +16,7 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::rt::Executor;
 use pin_project_lite::pin_project;
@@ -29,45 +31,62 @@ tokio::task_local! {
 }
 
 pin_project! {
-    /// A body that tells its stream what of it is to be taken.
+    /// A body that tells its stream what of it is to be taken, and hands it out in pieces that a client takes in no time.
     pub(super) struct Sent<B> {
         #[pin]
         body: B,
         frames: u64,
+        // Of the frame that is being handed out.
+        rest: Bytes,
     }
 }
+
+/// How large a piece of a stream is at most, in bytes. A stream has one of them beyond what its client has room for: so much of
+/// its reply may outlive it, and so much has to be taken within the limit.
+const PIECE: usize = 16 * 1024;
 
 impl<B> Sent<B> {
     pub(super) fn new(body: B) -> Self {
-        Self { body, frames: 0 }
+        Self { body, frames: 0, rest: Bytes::new() }
     }
 }
 
-impl<B: Body> Body for Sent<B> {
-    type Data = B::Data;
+impl<B: Body<Data = Bytes>> Body for Sent<B> {
+    type Data = Bytes;
     type Error = B::Error;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let this = self.project();
-        let polled = this.body.poll_frame(cx);
-        let to_take = match &polled {
-            Poll::Ready(Some(Ok(_))) => {
-                *this.frames += 1;
-                *this.frames
-            }
-            _ => 0,
-        };
         // On HTTP/1 there is no stream that wants to know.
-        let _ = TO_TAKE.try_with(|told| told.store(to_take, Ordering::Relaxed));
+        let Ok(told) = TO_TAKE.try_with(Arc::clone) else { return this.body.poll_frame(cx) };
+        let mut polled = if this.rest.is_empty() {
+            this.body.poll_frame(cx)
+        } else {
+            Poll::Ready(Some(Ok(Frame::data(mem::take(this.rest)))))
+        };
+        if let Poll::Ready(Some(Ok(frame))) = &mut polled {
+            *this.frames += 1;
+            if let Some(data) = frame.data_mut().filter(|data| data.len() > PIECE) {
+                *this.rest = data.split_off(PIECE);
+            }
+        }
+        let to_take = if matches!(polled, Poll::Ready(Some(Ok(_)))) { *this.frames } else { 0 };
+        told.store(to_take, Ordering::Relaxed);
         polled
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.rest.is_empty() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        let (rest, hint) = (self.rest.len() as u64, self.body.size_hint());
+        let mut whole = SizeHint::new();
+        whole.set_lower(hint.lower() + rest);
+        if let Some(upper) = hint.upper() {
+            whole.set_upper(upper + rest);
+        }
+        whole
     }
 }
 
@@ -127,7 +146,7 @@ impl<F: Future> Future for Stream<F> {
 mod tests {
     use std::{collections::VecDeque, convert::Infallible, future::poll_fn};
 
-    use bytes::Bytes;
+    use http_body_util::{BodyExt, Full};
     use tokio::time::{Instant, timeout};
 
     use super::*;
@@ -180,6 +199,27 @@ mod tests {
         assert_eq!(over(&[0], &[61]).await, Some(60));
         assert_eq!(over(&[600, 0], &[1, 1]).await, Some(600 + 1 + 60), "a provider may take longer");
         assert_eq!(over(&[], &[1]).await, None, "and so may one that brings nothing more");
+    }
+
+    #[tokio::test]
+    async fn a_large_frame_is_handed_out_in_pieces_and_whole() {
+        let whole: Bytes = (0..=255).cycle().take(2 * PIECE + 1).collect();
+        let body = || Box::pin(Sent::new(Full::new(whole.clone())));
+        let in_a_stream = async {
+            let (mut body, mut pieces) = (body(), Vec::new());
+            while !body.is_end_stream() {
+                let left = body.size_hint().exact();
+                assert_eq!(left, Some((whole.len() - pieces.iter().map(Bytes::len).sum::<usize>()) as u64));
+                pieces.push(body.frame().await.unwrap().unwrap().into_data().unwrap());
+            }
+            assert!(body.frame().await.is_none());
+            pieces
+        };
+        let pieces = TO_TAKE.scope(Arc::default(), in_a_stream).await;
+        assert_eq!(pieces.iter().map(Bytes::len).collect::<Vec<_>>(), [PIECE, PIECE, 1]);
+        assert_eq!(pieces.concat(), whole);
+        let on_http1 = body().frame().await.unwrap().unwrap().into_data().unwrap();
+        assert_eq!(on_http1, whole, "which has no windows");
     }
 
     #[tokio::test(start_paused = true)]

@@ -148,6 +148,8 @@ async fn an_operator_without_a_certificate_gets_nothing_where_one_is_asked_for()
         let replies = ask(connect(address, &ours, own, &[]).await, "/status", "secret").await;
         assert_eq!(statuses(&replies), expected, "{replies}");
     }
+    let metrics = ask(connect(address, &ours, Some(&own), &[]).await, "/metrics", "secret").await;
+    assert!(metrics.contains("\nstanchion_refusals_total{reason=\"admin_tls\"} 2.0\n"), "{metrics}");
     // A certificate stands for no key.
     assert_eq!(statuses(&ask(connect(address, &ours, Some(&own), &[]).await, "/status", "").await), ["401"]);
 
