@@ -96,8 +96,9 @@ impl Reloader {
                 self.seen = stamps(&files);
                 Err(error)
             }
-            Err(panicked) => {
-                let reason = format!("it could not be read: {panicked}");
+            // What a panic says may quote what was read.
+            Err(_) => {
+                let reason = "it could not be read, which is an error of stanchion's own".to_owned();
                 let complaint = Complaint { line: None, variable: None, key: String::new(), reason };
                 Err(ConfigError::new(&self.path, vec![complaint]))
             }

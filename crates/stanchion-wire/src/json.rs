@@ -96,27 +96,7 @@ impl<'a> Object<'a> {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-}
 
-impl Number {
-    fn parse(digits: &str) -> Option<Self> {
-        let natural = digits.parse().map(Self::Natural);
-        let whole = natural.or_else(|_| digits.parse().map(Self::Negative));
-        whole.ok().or_else(|| digits.parse().ok().filter(|number: &f64| number.is_finite()).map(Self::Float))
-    }
-
-    /// How many bytes it takes as text.
-    pub(crate) fn length(self) -> usize {
-        let text = match self {
-            Self::Natural(number) => serde_json::to_string(&number),
-            Self::Negative(number) => serde_json::to_string(&number),
-            Self::Float(number) => serde_json::to_string(&number),
-        };
-        text.map_or(0, |text| text.len())
-    }
-}
-
-impl<'a> Object<'a> {
     /// Adds a member, or replaces the one of its name: of several the last counts, as for most readers.
     fn insert(&mut self, places: &mut HashMap<Cow<'a, str>, usize>, key: Cow<'a, str>, value: Value<'a>) {
         let members = &mut self.0;
@@ -139,6 +119,24 @@ impl<'a> Object<'a> {
                 members.push((key, value));
             }
         }
+    }
+}
+
+impl Number {
+    fn parse(digits: &str) -> Option<Self> {
+        let natural = digits.parse().map(Self::Natural);
+        let whole = natural.or_else(|_| digits.parse().map(Self::Negative));
+        whole.ok().or_else(|| digits.parse().ok().filter(|number: &f64| number.is_finite()).map(Self::Float))
+    }
+
+    /// How many bytes it takes as text.
+    pub(crate) fn length(self) -> usize {
+        let text = match self {
+            Self::Natural(number) => serde_json::to_string(&number),
+            Self::Negative(number) => serde_json::to_string(&number),
+            Self::Float(number) => serde_json::to_string(&number),
+        };
+        text.map_or(0, |text| text.len())
     }
 }
 

@@ -1,6 +1,6 @@
 //! Whoever is turned away at the door is counted, by why.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use stanchion::telemetry::{Metrics, MetricsFormat};
 use stanchion_gateway::gateway::Refusal;
@@ -131,6 +131,9 @@ async fn pages_connections_and_handshakes_are_counted_too() {
     let tls = |count| [(Refusal::Tls.as_str().to_owned(), count)].into();
     // Who only looks whether somebody listens is no trouble.
     drop(TcpStream::connect(gateway.address).await.unwrap());
+    let reset = TcpStream::connect(gateway.address).await.unwrap();
+    socket2::SockRef::from(&reset).set_linger(Some(Duration::ZERO)).unwrap();
+    drop(reset);
     drop(connect(gateway.address, &ours, None, &[]).await.unwrap());
     assert!(connect(gateway.address, &Authority::new(), None, &[]).await.is_err(), "it does not trust us");
     until(&metrics, &tls(1)).await;
