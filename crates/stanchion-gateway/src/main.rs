@@ -69,11 +69,13 @@ async fn watch(options: cli::Tail) -> ExitCode {
     let tail = Tail { url, key, tls, model, json, colors: tail::colors(color) };
     let (mut out, mut aside) = (std::io::stdout(), std::io::stderr());
     tokio::select! {
+        // First, so that an interrupt is waited for before anything is said.
+        biased;
+        _ = tokio::signal::ctrl_c() => ExitCode::SUCCESS,
         ended = tail.run(&mut out, &mut aside) => match ended {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(&error.to_string()),
         },
-        _ = tokio::signal::ctrl_c() => ExitCode::SUCCESS,
     }
 }
 

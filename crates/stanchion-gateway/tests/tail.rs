@@ -176,13 +176,13 @@ fn it_ends_in_order_with_its_reader_and_with_an_interrupt() {
     let interrupted = Command::new("kill").args(["-INT", &watching.child.id().to_string()]).status().unwrap();
     assert!(interrupted.success());
     let (status, said) = watching.end();
-    assert!(status.success() && said.is_empty(), "{said}");
+    assert!(status.success() && said.is_empty(), "{status}: {said}");
 
     let mut watching = gateway.watch(&[]);
     watching.out = None;
     gateway.call("n");
     let (status, said) = watching.end();
-    assert!(status.success() && said.is_empty(), "{said}");
+    assert!(status.success() && said.is_empty(), "{status}: {said}");
 }
 
 #[test]
