@@ -1,9 +1,11 @@
 //! The transport of the house.
 
 mod body;
+mod chunks;
 mod connect;
 mod failure;
 mod future;
+mod head;
 mod stream;
 mod tls;
 
@@ -42,6 +44,12 @@ pub use self::{
 /// Over TLS, HTTP/2 is used where the server agrees to it (ALPN), else HTTP/1.1; without TLS HTTP/1.1, unless [prior
 /// knowledge](TransportBuilder::http2_prior_knowledge) says otherwise. The roots of trust are the platform's;
 /// `SSL_CERT_FILE` and `SSL_CERT_DIR` replace them, and [`ClientTls`] adds to them. Without any, plain `http` still works.
+///
+/// # Pieces
+///
+/// A frame of a body is what one read of the connection brought, even where an HTTP/1.1 server cut it into many chunks:
+/// their borders are taken out on the way to hyper. Nothing waits for more to come. Responses that are not of the plain
+/// form (chunk extensions, a length beside the chunks and the like) are left as they are.
 ///
 /// # A stale keep-alive
 ///

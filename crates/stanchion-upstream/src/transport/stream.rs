@@ -15,7 +15,9 @@ use hyper_util::{
 use pin_project_lite::pin_project;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A connection as the client takes it, tracked. Tokio's side of it tells how much was read, which hyper's does not.
+use super::chunks::ChunkJoin;
+
+/// A connection as the client takes it, tracked. Tokio's side of it shows what was read, which hyper's does not.
 pub(super) type TrackedIo<S> = TokioIo<Tracked<TokioIo<S>>>;
 
 /// What is known of one connection. Travels with it through the pool, and comes back with each response and error.
@@ -46,17 +48,19 @@ impl History {
 }
 
 pin_project! {
-    /// A connection that keeps its [`History`].
+    /// A connection that keeps its [`History`], and on which the transfer chunks that come together are joined.
     pub(super) struct Tracked<S> {
         #[pin]
         stream: S,
         history: History,
+        chunks: ChunkJoin,
     }
 }
 
 impl<S> Tracked<TokioIo<S>> {
     pub(super) fn wrap(stream: S) -> TrackedIo<S> {
-        TokioIo::new(Self { stream: TokioIo::new(stream), history: History::default() })
+        let stream = TokioIo::new(stream);
+        TokioIo::new(Self { stream, history: History::default(), chunks: ChunkJoin::default() })
     }
 }
 
@@ -73,6 +77,8 @@ impl<S: AsyncRead> AsyncRead for Tracked<S> {
         let polled = this.stream.poll_read(cx, buf);
         if buf.filled().len() > before {
             this.history.0.silent.store(false, Relaxed);
+            let joined = this.chunks.read(&mut buf.filled_mut()[before..]);
+            buf.set_filled(before + joined);
         }
         polled
     }
@@ -82,6 +88,7 @@ impl<S: AsyncWrite> AsyncWrite for Tracked<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.project();
         this.history.0.silent.store(true, Relaxed);
+        this.chunks.write(buf);
         this.stream.poll_write(cx, buf)
     }
 
@@ -104,6 +111,9 @@ impl<S: AsyncWrite> AsyncWrite for Tracked<S> {
     ) -> Poll<io::Result<usize>> {
         let this = self.project();
         this.history.0.silent.store(true, Relaxed);
+        if let Some(first) = bufs.iter().find(|buf| !buf.is_empty()) {
+            this.chunks.write(first);
+        }
         this.stream.poll_write_vectored(cx, bufs)
     }
 }

@@ -271,6 +271,39 @@ async fn a_body_that_breaks_off_is_a_transport_failure() {
 }
 
 #[tokio::test]
+async fn chunks_that_come_together_come_out_together() {
+    let event = "data: {\"choices\":[{\"delta\":{\"content\":\"word\"}}]}\n\n";
+    let chunks = format!("{:X}\r\n{event}\r\n", event.len()).repeat(60);
+    let server = Server::start().await;
+    let transport = Transport::builder().build();
+    within(async {
+        let mut kept = None;
+        // In one write with the head on the first request of a connection, after it on the next.
+        for with_head in [chunks.as_str(), ""] {
+            let (answer, mut peer) = join!(call(&transport, server.request()), async {
+                let mut peer = match kept.take() {
+                    Some(peer) => peer,
+                    None => server.accept().await,
+                };
+                peer.request().await;
+                peer.send(["HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", with_head].concat()).await;
+                peer
+            });
+            let mut body = answer.unwrap().into_body();
+            if with_head.is_empty() {
+                peer.send(&chunks).await;
+            }
+            assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), event.repeat(60));
+            peer.send("0\r\n\r\n").await;
+            assert!(body.frame().await.is_none());
+            kept = Some(peer);
+        }
+        assert!(!server.is_called());
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn an_answer_that_is_no_http_is_a_transport_failure() {
     let server = Server::start().await;
     let transport = Transport::builder().build();
