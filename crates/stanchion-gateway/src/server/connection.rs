@@ -106,10 +106,10 @@ async fn serve_requests<A: Answer>(
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer);
         let (answer, running) = (answer.clone(), requests.begin(request.version()));
-        let midst = replies.of(request.version());
+        let (version, midst) = (request.version(), replies.of(request.version()));
         async move {
             let response = answer.answer(request).await;
-            Ok::<_, Infallible>(response.map(|body| Sent::new(Held::new(Pieces::new(body, midst), running))))
+            Ok::<_, Infallible>(response.map(|body| Sent::new(Held::new(Pieces::new(body, midst), running), version)))
         }
     });
     let stream = TokioIo::new(Watched::new(Gathered::new(stream, midst), activity.clone()));

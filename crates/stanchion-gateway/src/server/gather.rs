@@ -3,11 +3,13 @@
 //! A provider's connection hands its pieces over one by one, each with a turn of its own on the runtime; written as they come, each
 //! would cost a system call, whoever waits for them. So a piece in the midst of a reply is kept until the tasks that are ready have
 //! had their turn: if another piece came in the meantime, both go on together. Nobody waits for a time: a piece that came alone leaves
-//! with the next turn of its task.
+//! with the next turn of its task. Where two did, those that follow are not kept for a while: a model that writes a token at a time
+//! would pay that turn for each.
 
 use std::{
+    future::Future,
     io::{self, IoSlice},
-    pin::Pin,
+    pin::{Pin, pin},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -18,7 +20,10 @@ use std::{
 use http::Version;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    task::yield_now,
+};
 
 /// How many bytes are kept at most.
 const MOST: usize = 16 * 1024;
@@ -26,6 +31,8 @@ const MOST: usize = 16 * 1024;
 const IDLE: usize = 1024;
 /// How many turns of its task a piece waits for at most.
 const TURNS: u8 = 8;
+/// How many writes are let through once two pieces running came alone, until one is kept again.
+const ALONE: u8 = 32;
 
 /// Whether a connection is in the midst of a reply. Clones are the same.
 #[derive(Debug, Clone, Default)]
@@ -125,12 +132,16 @@ pin_project! {
         // Whether anything was added since the last look.
         added: bool,
         turns: u8,
+        // Whether the last piece that was kept came alone.
+        came_alone: bool,
+        // How many more writes are let through.
+        let_through: u8,
     }
 }
 
 impl<S> Gathered<S> {
     pub(super) fn new(stream: S, midst: Midst) -> Self {
-        Self { stream, midst, kept: Vec::new(), written: 0, added: false, turns: 0 }
+        Self { stream, midst, kept: Vec::new(), written: 0, added: false, turns: 0, came_alone: false, let_through: 0 }
     }
 }
 
@@ -174,8 +185,9 @@ impl<S: AsyncWrite> AsyncWrite for Gathered<S> {
         }
         let this = self.project();
         // The end of a reply leaves with what is kept of it.
-        let keep = this.midst.is() || !this.kept.is_empty();
+        let keep = !this.kept.is_empty() || (this.midst.is() && *this.let_through == 0);
         if !keep || length > MOST {
+            *this.let_through = this.let_through.saturating_sub(1);
             return this.stream.poll_write_vectored(cx, bufs);
         }
         for buf in bufs {
@@ -190,13 +202,19 @@ impl<S: AsyncWrite> AsyncWrite for Gathered<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.added && self.turns < TURNS && self.midst.is() {
-            let this = self.project();
+        let this = self.as_mut().project();
+        if *this.added && *this.turns < TURNS && this.midst.is() {
             *this.added = false;
             *this.turns += 1;
-            // Tasks that are ready have their turn first.
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
+            // Tasks that are ready have their turn first. A bare wake would call another worker for this one.
+            return pin!(yield_now()).poll(cx).map(Ok);
+        }
+        if *this.turns > 0 {
+            let alone = !*this.added && *this.turns == 1;
+            if alone && *this.came_alone {
+                *this.let_through = ALONE;
+            }
+            *this.came_alone = alone;
         }
         ready!(self.as_mut().poll_release(cx))?;
         self.project().stream.poll_flush(cx)

@@ -17,6 +17,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use http::Version;
 use http_body::{Body, Frame, SizeHint};
 use hyper::rt::Executor;
 use pin_project_lite::pin_project;
@@ -35,6 +36,8 @@ pin_project! {
     pub(super) struct Sent<B> {
         #[pin]
         body: B,
+        // Whether there is a stream that wants to know: there is none on HTTP/1.
+        has_stream: bool,
         frames: u64,
         // Of the frame that is being handed out.
         rest: Bytes,
@@ -46,8 +49,9 @@ pin_project! {
 const PIECE: usize = 16 * 1024;
 
 impl<B> Sent<B> {
-    pub(super) fn new(body: B) -> Self {
-        Self { body, frames: 0, rest: Bytes::new() }
+    /// A body that is sent by this version.
+    pub(super) fn new(body: B, version: Version) -> Self {
+        Self { body, has_stream: version == Version::HTTP_2, frames: 0, rest: Bytes::new() }
     }
 }
 
@@ -57,7 +61,9 @@ impl<B: Body<Data = Bytes>> Body for Sent<B> {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let this = self.project();
-        // On HTTP/1 there is no stream that wants to know.
+        if !*this.has_stream {
+            return this.body.poll_frame(cx);
+        }
         let Ok(told) = TO_TAKE.try_with(Arc::clone) else { return this.body.poll_frame(cx) };
         let mut polled = if this.rest.is_empty() {
             this.body.poll_frame(cx)
@@ -176,7 +182,7 @@ mod tests {
         let seconds = |all: &[u64]| all.iter().map(|after| Duration::from_secs(*after)).collect::<Vec<_>>();
         let (pauses, takes) = (seconds(pauses).into(), seconds(takes));
         let began = Instant::now();
-        let mut body = Box::pin(Sent::new(Frames(pauses, Box::pin(sleep(Duration::ZERO)))));
+        let mut body = Box::pin(Sent::new(Frames(pauses, Box::pin(sleep(Duration::ZERO))), Version::HTTP_2));
         let stream = Stream::new(
             async move {
                 for take in takes {
@@ -204,9 +210,9 @@ mod tests {
     #[tokio::test]
     async fn a_large_frame_is_handed_out_in_pieces_and_whole() {
         let whole: Bytes = (0..=255).cycle().take(2 * PIECE + 1).collect();
-        let body = || Box::pin(Sent::new(Full::new(whole.clone())));
+        let body = |version| Box::pin(Sent::new(Full::new(whole.clone()), version));
         let in_a_stream = async {
-            let (mut body, mut pieces) = (body(), Vec::new());
+            let (mut body, mut pieces) = (body(Version::HTTP_2), Vec::new());
             while !body.is_end_stream() {
                 let left = body.size_hint().exact();
                 assert_eq!(left, Some((whole.len() - pieces.iter().map(Bytes::len).sum::<usize>()) as u64));
@@ -218,7 +224,7 @@ mod tests {
         let pieces = TO_TAKE.scope(Arc::default(), in_a_stream).await;
         assert_eq!(pieces.iter().map(Bytes::len).collect::<Vec<_>>(), [PIECE, PIECE, 1]);
         assert_eq!(pieces.concat(), whole);
-        let on_http1 = body().frame().await.unwrap().unwrap().into_data().unwrap();
+        let on_http1 = body(Version::HTTP_11).frame().await.unwrap().unwrap().into_data().unwrap();
         assert_eq!(on_http1, whole, "which has no windows");
     }
 

@@ -72,12 +72,39 @@ fn pieces_that_come_within_a_turn_leave_together() {
 #[test]
 fn a_piece_that_came_alone_leaves_with_the_next_turn() {
     let (mut connection, _midst) = connection(true);
-    for sent in 1..4 {
-        write(&mut connection, "a");
-        assert_pending!(flush(&mut connection));
-        assert_ready!(flush(&mut connection));
-        assert_eq!(writes(&connection).len(), sent);
+    write(&mut connection, "a");
+    assert_pending!(flush(&mut connection));
+    assert_ready!(flush(&mut connection));
+    assert_eq!(writes(&connection), ["a"]);
+}
+
+#[test]
+fn after_two_that_came_alone_pieces_are_not_kept_for_a_while() {
+    let (mut connection, _midst) = connection(true);
+    let turns = |connection: &mut task::Spawn<Gathered<Wire>>, pieces: &[&str]| {
+        let mut turns = 0;
+        for piece in pieces {
+            write(connection, piece);
+            turns += u32::from(flush(connection).is_pending());
+        }
+        while flush(connection).is_pending() {
+            turns += 1;
+        }
+        turns
+    };
+    for _ in 0..3 {
+        assert_eq!(turns(&mut connection, &["a"]), 1);
+        assert_eq!(turns(&mut connection, &["b", "c"]), 2, "one alone says nothing");
     }
+    assert_eq!(turns(&mut connection, &["a"]), 1);
+    for _ in 0..2 {
+        assert_eq!(turns(&mut connection, &["a"]), 1);
+        let sent = writes(&connection).len();
+        assert_eq!(turns(&mut connection, &["a"; ALONE as usize]), 0);
+        assert_eq!(writes(&connection)[sent..], ["a"; ALONE as usize], "each at once");
+    }
+    assert_eq!(turns(&mut connection, &["b", "c"]), 2);
+    assert_eq!(writes(&connection).last(), Some(&"bc"));
 }
 
 #[test]
