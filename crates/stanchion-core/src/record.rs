@@ -105,6 +105,11 @@ impl StreamRecord {
         self.flag(TERMINAL)
     }
 
+    /// Whether nothing but usage can follow: the model has finished, the end marker has passed, or an error was told in band.
+    pub fn is_over(&self) -> bool {
+        self.flag(FINISHED | TERMINAL | ERROR)
+    }
+
     /// How many frames have passed.
     pub fn frames(&self) -> u64 {
         self.0.frames.load(Ordering::Relaxed)
@@ -311,6 +316,25 @@ mod tests {
         }
         let after = |at: Option<Instant>| at.map(|at| (at - began).as_secs());
         assert_eq!((after(record.begun_at()), after(record.output_at())), (Some(1), Some(2)));
+    }
+
+    #[test]
+    fn a_finish_an_end_marker_and_an_error_are_ends_and_output_is_none() {
+        let over = |tell: fn(&mut StreamRecorder)| {
+            let (record, mut recorder) = StreamRecord::new();
+            recorder.output();
+            assert!(!record.is_over());
+            tell(&mut recorder);
+            record.is_over()
+        };
+        assert!(over(|recorder| recorder.finish(FinishReason::Stop)));
+        assert!(over(StreamRecorder::terminal));
+        assert!(over(|recorder| recorder.error(Failure::new(FailureKind::Overloaded))));
+        assert!(!over(|recorder| recorder.count(1, 1)));
+        assert!(!over(|recorder| {
+            recorder.finish(FinishReason::Stop);
+            recorder.resume();
+        }));
     }
 
     #[test]

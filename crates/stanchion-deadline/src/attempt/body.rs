@@ -1,6 +1,6 @@
 use std::{
     pin::Pin,
-    task::{Context, Poll, ready},
+    task::{Context, Poll, Waker},
 };
 
 use bytes::Bytes;
@@ -28,6 +28,8 @@ pin_project! {
         // One timer for all clocks. It may be armed too early, never too late: so that not every frame has to move it.
         #[pin]
         sleep: Option<Sleep>,
+        // None once it has to be looked at anew.
+        armed: Option<Armed>,
         record: Option<StreamRecord>,
         watch: Watch,
         about: About,
@@ -39,10 +41,35 @@ pin_project! {
     }
 }
 
+/// What the timer was armed for. As long as the stage is the same and no stall has been told, every clock only moves away from where it
+/// stood then; so the timer rings in time, and wakes whom it was told to.
+#[derive(Debug)]
+struct Armed {
+    stage: Stage,
+    waker: Waker,
+}
+
+impl Armed {
+    fn still_holds(&self, stage: Stage, sleep: Option<&Sleep>, waker: &Waker) -> bool {
+        self.stage == stage && self.waker.will_wake(waker) && sleep.is_some_and(|sleep| !sleep.is_elapsed())
+    }
+}
+
 impl<B> AttemptBody<B> {
     pub(super) fn new(inner: B, record: Option<StreamRecord>, watch: Watch, about: About) -> Self {
         let told = Stage::BeforeOutput;
-        Self { inner: Some(inner), sleep: None, record, watch, about, told, progress: 0, frames: 0, unlooked: 0 }
+        Self {
+            inner: Some(inner),
+            sleep: None,
+            armed: None,
+            record,
+            watch,
+            about,
+            told,
+            progress: 0,
+            frames: 0,
+            unlooked: 0,
+        }
     }
 }
 
@@ -51,7 +78,7 @@ fn stage(record: Option<&StreamRecord>, frames: u64) -> Stage {
     match record {
         None if frames == 0 => Stage::BeforeOutput,
         None => Stage::Streaming,
-        Some(record) if record.finished() || record.terminal() || record.error().is_some() => Stage::Finished,
+        Some(record) if record.is_over() => Stage::Finished,
         Some(record) if record.output_started() => Stage::Streaming,
         Some(_) => Stage::BeforeOutput,
     }
@@ -114,7 +141,15 @@ where
             this.watch.waits(Instant::now());
         }
         let stage = stage_of(*this.frames);
-        let expiry = ready!(poll_clocks(this.watch, this.sleep.as_mut(), stage, this.about, cx));
+        let armed = this.armed.as_ref();
+        if armed.is_some_and(|armed| armed.still_holds(stage, this.sleep.as_ref().get_ref().as_ref(), cx.waker())) {
+            return Poll::Pending;
+        }
+        let Poll::Ready(expiry) = poll_clocks(this.watch, this.sleep.as_mut(), stage, this.about, cx) else {
+            let holds = !this.watch.has_told_stall();
+            *this.armed = holds.then(|| Armed { stage, waker: cx.waker().clone() });
+            return Poll::Pending;
+        };
         this.inner.set(None);
         this.sleep.set(None);
         Poll::Ready(match expiry {

@@ -27,6 +27,8 @@ use super::{
     *,
 };
 
+mod timer;
+
 const fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }

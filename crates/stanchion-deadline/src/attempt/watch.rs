@@ -90,6 +90,11 @@ impl Watch {
         self.stall(now)
     }
 
+    /// Whether the silence that goes on has been told as a stall.
+    pub(super) fn has_told_stall(&self) -> bool {
+        self.stall_told
+    }
+
     fn stall(&self, now: Instant) -> Stall {
         let warning_after = self.limits.stall_warning.unwrap_or_default();
         Stall {

@@ -44,7 +44,7 @@ impl Cut {
 
     /// Whether the reply is whole, or has told its own error: nothing that matters can follow.
     fn is_over<B: Body>(&self, inner: &B) -> bool {
-        let told = |record: &StreamRecord| record.finished() || record.terminal() || record.error().is_some();
+        let told = StreamRecord::is_over;
         inner.is_end_stream() || self.record.as_ref().is_some_and(told)
     }
 
