@@ -140,6 +140,15 @@ pub enum StreamEnd {
     Failed(Failure),
 }
 
+/// A plain delta that need not be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Known {
+    /// How many bytes the whole event has, the blank line at its end included.
+    pub length: usize,
+    /// How many of them are text that the model wrote.
+    pub text_bytes: usize,
+}
+
 /// Follows one streamed reply.
 #[derive(Debug)]
 pub struct StreamReader {
@@ -191,10 +200,38 @@ impl StreamReader {
     /// Reads the next frame.
     pub fn read(&mut self, frame: &Frame<'_>) -> Reading {
         match frame.data.as_deref() {
-            Some(data) => self.read_data(frame.event, data),
+            Some(data) => {
+                let reading = self.read_data(frame.event, data);
+                self.around.learn(frame.raw, data);
+                reading
+            }
             None if frame.comment => Reading::of(FrameClass::Comment),
             None => Reading::of(FrameClass::Control),
         }
+    }
+
+    /// Looks whether `bytes`, from the beginning of a frame on, begin with an event of SSE that is the same as one that was read,
+    /// but for its text: a plain delta, which [`read`](Self::read) would find to be output and no more. It need not be read.
+    ///
+    /// ```
+    /// use bytes::Bytes;
+    /// use stanchion_core::Dialect;
+    /// use stanchion_wire::{dialect::StreamReader, frame::{FrameDecoder, Framing}};
+    ///
+    /// let event = |text: &str| format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"{text}\"}}}}]}}\n\n");
+    /// let mut reader = StreamReader::new(Dialect::OpenAiChat);
+    /// let mut decoder = FrameDecoder::new(Framing::Sse, FrameDecoder::DEFAULT_MAX_EVENT);
+    /// decoder.push(Bytes::from(event("Hello") + &event(" there")));
+    /// assert!(reader.known(decoder.ahead()).is_none(), "the first is read");
+    /// assert!(reader.read(&decoder.next_frame().unwrap().unwrap()).output);
+    /// let known = reader.known(decoder.ahead()).unwrap();
+    /// assert_eq!((known.length, known.text_bytes), (event(" there").len(), 6));
+    /// decoder.pass(known.length);
+    /// assert!(decoder.next_frame().unwrap().is_none());
+    /// ```
+    pub fn known(&self, bytes: &[u8]) -> Option<Known> {
+        let (length, text_bytes) = self.around.recognise_event(bytes)?;
+        Some(Known { length, text_bytes })
     }
 
     /// Reads the data of the next frame, with its SSE event name if it has one.
@@ -219,7 +256,7 @@ impl StreamReader {
                 Some(text_bytes)
             }
             Dialect::OpenAiResponses => openai_responses::scan(data),
-            Dialect::AnthropicMessages => anthropic::scan(event, data),
+            Dialect::AnthropicMessages => anthropic::scan(event, data, &mut self.around),
             Dialect::Ollama => ollama::scan(data),
             // Every chunk of Gemini's repeats the usage: all of them matter.
             _ => None,

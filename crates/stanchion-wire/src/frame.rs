@@ -21,7 +21,7 @@ mod json_array;
 mod ndjson;
 mod sse;
 
-use std::{borrow::Cow, collections::VecDeque, fmt};
+use std::{borrow::Cow, collections::VecDeque, fmt, mem};
 
 use bytes::{Bytes, BytesMut};
 
@@ -160,11 +160,47 @@ impl FrameDecoder {
 
     /// Releases what is complete of the current chunk.
     fn flush_chunk(&mut self) {
-        if self.unreleased < self.start {
-            let piece = self.chunk.slice(self.unreleased..self.start);
+        if let Some(piece) = self.take_complete() {
             self.released.push_back(piece);
-            self.unreleased = self.start;
         }
+    }
+
+    /// What is complete of the current chunk and was not released yet.
+    fn take_complete(&mut self) -> Option<Bytes> {
+        if self.unreleased == self.start {
+            return None;
+        }
+        if self.unreleased == 0 && self.start == self.chunk.len() {
+            // All of it: it leaves as it came.
+            (self.start, self.last) = (0, Last::None);
+            return Some(mem::take(&mut self.chunk));
+        }
+        let piece = self.chunk.slice(self.unreleased..self.start);
+        self.unreleased = self.start;
+        Some(piece)
+    }
+
+    /// What lies ahead in the chunk, if it begins a frame of SSE: for a caller who can tell by the bytes alone what that is. Empty
+    /// otherwise.
+    pub fn ahead(&self) -> &[u8] {
+        match &self.scanner {
+            Scanner::Sse(scanner) if self.carry.is_empty() && scanner.is_at_start() && !self.at_stream_start => {
+                &self.chunk[self.start..]
+            }
+            _ => &[],
+        }
+    }
+
+    /// Lets so many bytes of what lies [`ahead`](Self::ahead) pass, which must be whole frames that end in LF.
+    ///
+    /// # Panics
+    ///
+    /// If they are more.
+    pub fn pass(&mut self, length: usize) {
+        let ahead = self.ahead();
+        assert!(ahead[..length].ends_with(b"\n\n"), "only whole frames pass");
+        self.start += length;
+        self.last = Last::None;
     }
 
     /// The next complete frame of the chunk, or `None` once another chunk is needed.
@@ -216,9 +252,7 @@ impl FrameDecoder {
 
     /// The next frame, if it is one that a single look tells all of.
     fn plain(&self) -> Option<sse::Plain> {
-        let Scanner::Sse(scanner) = &self.scanner else { return None };
-        let is_at_start = self.carry.is_empty() && scanner.is_at_start() && !self.at_stream_start;
-        if !is_at_start {
+        if self.ahead().is_empty() {
             return None;
         }
         sse::plain(&self.chunk, self.start).filter(|plain| plain.end - self.start <= self.max_event)
@@ -255,7 +289,7 @@ impl FrameDecoder {
 
     /// Takes the frame last handed out away from what is released. Returns its length in bytes.
     pub fn drop_last(&mut self) -> usize {
-        match std::mem::replace(&mut self.last, Last::None) {
+        match mem::replace(&mut self.last, Last::None) {
             Last::None => 0,
             Last::Released => self.released.pop_back().map_or(0, |piece| piece.len()),
             Last::InChunk(begin) => {
@@ -270,11 +304,7 @@ impl FrameDecoder {
 
     /// The next piece of complete frames, in order. What arrived together leaves together.
     pub fn release(&mut self) -> Option<Bytes> {
-        if let Some(piece) = self.released.pop_front() {
-            return Some(piece);
-        }
-        self.flush_chunk();
-        self.released.pop_front()
+        self.released.pop_front().or_else(|| self.take_complete())
     }
 
     /// Whether pieces wait to be released.
@@ -304,7 +334,7 @@ impl fmt::Debug for FrameDecoder {
 
 fn parse<'a>(scanner: &Scanner, raw: &'a [u8], at_stream_start: &mut bool, stray: &mut Vec<u8>) -> Frame<'a> {
     let text =
-        if std::mem::replace(at_stream_start, false) { raw.strip_prefix(BYTE_ORDER_MARK).unwrap_or(raw) } else { raw };
+        if mem::replace(at_stream_start, false) { raw.strip_prefix(BYTE_ORDER_MARK).unwrap_or(raw) } else { raw };
     match scanner {
         Scanner::Sse(_) => sse::parse(raw, text, stray),
         Scanner::Ndjson => ndjson::parse(raw, text),

@@ -39,14 +39,16 @@ pub(super) struct Reply {
 enum Form {
     /// Nothing telling has come yet.
     Unknown(BytesMut),
-    Frames {
-        decoder: Box<FrameDecoder>,
-        reader: StreamReader,
-    },
+    Frames(Box<Framed>),
     /// Held until it is complete.
     Document(BytesMut),
     /// Too large to be held, or read to its end: what comes passes.
     Open(Option<Bytes>),
+}
+
+struct Framed {
+    decoder: FrameDecoder,
+    reader: StreamReader,
 }
 
 impl Reply {
@@ -89,8 +91,8 @@ impl Reply {
                 held.extend_from_slice(&chunk);
                 self.bound_document();
             }
-            Form::Frames { decoder, .. } => {
-                decoder.push(chunk);
+            Form::Frames(framed) => {
+                framed.decoder.push(chunk);
                 self.read_frames();
             }
             Form::Unknown(held) => {
@@ -119,9 +121,9 @@ impl Reply {
             self.form = Form::Document(BytesMut::from(&chunk[..]));
             self.bound_document();
         } else {
-            let mut decoder = Box::new(FrameDecoder::new(framing, self.settings.max_event));
+            let mut decoder = FrameDecoder::new(framing, self.settings.max_event);
             decoder.push(chunk);
-            self.form = Form::Frames { decoder, reader: StreamReader::new(self.dialect) };
+            self.form = Form::Frames(Box::new(Framed { decoder, reader: StreamReader::new(self.dialect) }));
             self.read_frames();
         }
     }
@@ -148,20 +150,18 @@ impl Reply {
 
     fn read_frames(&mut self) {
         // Borrowed apart, so that a frame can lie in the decoder while everything else changes.
-        let Self {
-            form: Form::Frames { decoder, reader },
-            recorder,
-            context,
-            settings,
-            output,
-            hides_usage,
-            fault,
-            ..
-        } = self
+        let Self { form: Form::Frames(framed), recorder, context, settings, output, hides_usage, fault, .. } = self
         else {
             return;
         };
+        let Framed { decoder, reader } = &mut **framed;
         loop {
+            if let Some(known) = reader.known(decoder.ahead()).filter(|known| known.length <= settings.max_event) {
+                decoder.pass(known.length);
+                recorder.count(1, 1);
+                recorder.text(known.text_bytes);
+                continue;
+            }
             let frame = match decoder.next_frame() {
                 Ok(Some(frame)) => frame,
                 Ok(None) => break,
@@ -198,7 +198,7 @@ impl Reply {
     /// Bytes that may leave.
     pub(super) fn release(&mut self) -> Option<Bytes> {
         match &mut self.form {
-            Form::Frames { decoder, .. } => decoder.release(),
+            Form::Frames(framed) => framed.decoder.release(),
             Form::Open(next) => next.take(),
             Form::Unknown(_) | Form::Document(_) => None,
         }
@@ -260,7 +260,8 @@ impl Reply {
                     }
                 }
             }
-            Form::Frames { decoder, reader } => {
+            Form::Frames(framed) => {
+                let Framed { decoder, reader } = &mut **framed;
                 let tail_is_whole = match decoder.finish() {
                     None => true,
                     Some(frame) => {
@@ -297,7 +298,7 @@ impl Reply {
 
     /// Whether everything that must come has come.
     fn finished(&self) -> bool {
-        matches!(&self.form, Form::Frames { reader, .. } if reader.finished())
+        matches!(&self.form, Form::Frames(framed) if framed.reader.finished())
     }
 
     /// Whether bytes or a failure wait to leave.
@@ -305,7 +306,7 @@ impl Reply {
         self.fault.is_some()
             || match &self.form {
                 Form::Unknown(held) | Form::Document(held) => !held.is_empty(),
-                Form::Frames { decoder, .. } => decoder.has_released(),
+                Form::Frames(framed) => framed.decoder.has_released(),
                 Form::Open(next) => next.is_some(),
             }
     }
@@ -314,7 +315,7 @@ impl Reply {
     pub(super) fn held(&self) -> usize {
         match &self.form {
             Form::Unknown(held) | Form::Document(held) => held.len(),
-            Form::Frames { decoder, .. } => decoder.held(),
+            Form::Frames(framed) => framed.decoder.held(),
             Form::Open(next) => next.as_ref().map_or(0, Bytes::len),
         }
     }
@@ -322,7 +323,7 @@ impl Reply {
     /// Whether as many bytes leave as come: frames may be dropped, documents are not.
     pub(super) fn keeps_length(&self) -> bool {
         match self.form {
-            Form::Frames { .. } => false,
+            Form::Frames(_) => false,
             Form::Unknown(_) => !self.stream,
             Form::Document(_) | Form::Open(_) => true,
         }

@@ -2,11 +2,11 @@
 
 use stanchion_core::{Dialect, FinishReason};
 
-use super::{FrameClass, Reading, State, finish_fault, is_filled, scan::Cursor, usage};
+use super::{FrameClass, Reading, State, around::Around, finish_fault, is_filled, scan::Cursor, usage};
 use crate::json::Value;
 
-/// Knows a content delta with something in it: how many bytes of text.
-pub(super) fn scan(event: Option<&[u8]>, data: &[u8]) -> Option<usize> {
+/// Knows a content delta with something in it: how many bytes of text. Remembers what is around it.
+pub(super) fn scan(event: Option<&[u8]>, data: &[u8], around: &mut Around) -> Option<usize> {
     if event.is_some_and(|name| name != b"content_block_delta") || data.last() != Some(&b'}') {
         return None;
     }
@@ -40,9 +40,14 @@ pub(super) fn scan(event: Option<&[u8]>, data: &[u8]) -> Option<usize> {
         return None;
     }
     let length = cursor.string()?.0.len();
+    let end = cursor.at() - 1;
     cursor.eat(b"}")?;
     cursor.eat(b"}")?;
-    (length > 0 && cursor.at() == data.len()).then_some(length)
+    if length == 0 || cursor.at() != data.len() {
+        return None;
+    }
+    around.remember(data, 0, (end - length, end));
+    Some(length)
 }
 
 fn member(cursor: &mut Cursor<'_>, key: &[u8], value: &[u8]) -> Option<()> {

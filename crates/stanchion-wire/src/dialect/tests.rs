@@ -1,6 +1,7 @@
 mod agreement;
 mod documents;
 mod endings;
+mod known;
 mod usage;
 
 use super::*;
