@@ -3,12 +3,14 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use crate::{Selected, StreamRecord};
+use http::Request;
+
+use crate::{Context, Selected, StreamRecord};
 
 /// What each of a request's attempts was answered, for whoever keeps account of it.
 ///
 /// A reply that is thrown away before anybody saw it, or that the client did not wait for, has been paid for all the
-/// same. Whoever keeps account puts a list into the request's extensions; the observing layer writes down in it what it
+/// same. Whoever keeps account [attaches](Self::attach) a list to the request; the observing layer writes down in it what it
 /// sends and what comes back. A clone is one count up: all clones are one list.
 ///
 /// ```
@@ -50,6 +52,24 @@ pub struct AttemptEntry {
 impl Attempts {
     /// How many are written down. Further ones are not: a request that comes to so many has other troubles.
     pub const MOST: usize = 256;
+
+    /// Where a request's attempts are written down; `None` if nobody keeps account of them.
+    pub fn of<B>(request: &Request<B>) -> Option<&Self> {
+        request.extensions().get().or_else(|| Context::of(request)?.replies())
+    }
+
+    /// Has a request's attempts written down in the list that is returned: that of its [`Context`], where there is one, or
+    /// else one in its extensions.
+    pub fn attach<B>(request: &mut Request<B>) -> Self {
+        match Context::of(request) {
+            Some(context) => context.replies_or_init().clone(),
+            None => {
+                let list = Self::default();
+                request.extensions_mut().insert(list.clone());
+                list
+            }
+        }
+    }
 
     /// An attempt is sent. `None` if there are [as many](Self::MOST) already.
     pub fn begin(&self, selected: Option<Selected>) -> Option<AttemptEntry> {
@@ -100,6 +120,20 @@ impl fmt::Debug for Attempts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_request_carries_a_list_with_or_without_a_context() {
+        for context in [None, Some(Context::default())] {
+            let mut request = Request::new(());
+            if let Some(context) = context {
+                request.extensions_mut().insert(context);
+            }
+            assert!(Attempts::of(&request).is_none());
+            let list = Attempts::attach(&mut request);
+            assert!(Attempts::of(&request.clone()).unwrap().begin(None).is_some());
+            assert_eq!(list.take().len(), 1);
+        }
+    }
 
     #[test]
     fn a_list_has_an_end() {

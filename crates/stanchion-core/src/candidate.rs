@@ -1,4 +1,8 @@
-use std::{fmt, sync::Arc};
+use std::{
+    any::Any,
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -23,6 +27,7 @@ pub struct Candidate {
     tier: Option<Arc<str>>,
     drain: Drain,
     api_version: Option<Arc<str>>,
+    derived: Derived,
 }
 
 impl Candidate {
@@ -46,6 +51,7 @@ impl Candidate {
             tier: None,
             drain: Drain::default(),
             api_version: None,
+            derived: Derived::default(),
         }
     }
 
@@ -55,14 +61,14 @@ impl Candidate {
         let model = model.into();
         self.name = format!("{}/{model}", self.provider).into();
         self.model = Some(model);
-        self
+        self.changed()
     }
 
     /// The credential, sent as the family wants it. Without one, none is sent.
     #[must_use]
     pub fn with_credential(mut self, credential: Secret) -> Self {
         self.credential = Some(credential);
-        self
+        self.changed()
     }
 
     /// A header that is set on every request to this candidate, over the client's own.
@@ -70,7 +76,7 @@ impl Candidate {
     pub fn with_header(mut self, name: HeaderName, mut value: HeaderValue) -> Self {
         value.set_sensitive(true);
         self.headers.insert(name, value);
-        self
+        self.changed()
     }
 
     /// Whether a 400 or 422 with an empty body is answered by sending the request once more without its output limits.
@@ -80,14 +86,14 @@ impl Candidate {
     #[must_use]
     pub fn with_repair_of_opaque_rejections(mut self, repairs: bool) -> Self {
         self.repairs_opaque_rejections = repairs;
-        self
+        self.changed()
     }
 
     /// How many tokens the model takes, prompt and reply together. Without one, no request is held to be too long for it.
     #[must_use]
     pub fn with_context_window(mut self, tokens: u32) -> Self {
         self.context_window = Some(tokens);
-        self
+        self.changed()
     }
 
     /// The most tokens that a reply of this candidate may have: put into the body of its requests, whatever the client
@@ -95,7 +101,7 @@ impl Candidate {
     #[must_use]
     pub fn with_max_output_tokens(mut self, tokens: u32) -> Self {
         self.max_output_tokens = Some(tokens);
-        self
+        self.changed()
     }
 
     /// The temperature of this candidate: put into the body of its requests, whatever the client asks for. What is no
@@ -103,21 +109,21 @@ impl Candidate {
     #[must_use]
     pub fn with_temperature(mut self, temperature: f64) -> Self {
         self.temperature = Some(temperature).filter(|temperature| temperature.is_finite());
-        self
+        self.changed()
     }
 
     /// The service tier of this candidate: put into the body of its requests, whatever the client asks for.
     #[must_use]
     pub fn with_tier(mut self, tier: impl Into<Arc<str>>) -> Self {
         self.tier = Some(tier.into());
-        self
+        self.changed()
     }
 
     /// The switch that takes this candidate out of service. By default it has one of its own.
     #[must_use]
     pub fn with_drain(mut self, drain: Drain) -> Self {
         self.drain = drain;
-        self
+        self.changed()
     }
 
     /// The version of the provider's API, which goes where the family wants it: Anthropic's `anthropic-version` header,
@@ -126,7 +132,30 @@ impl Candidate {
     #[must_use]
     pub fn with_api_version(mut self, version: impl Into<Arc<str>>) -> Self {
         self.api_version = Some(version.into());
+        self.changed()
+    }
+
+    /// What was worked out of it before counts no more.
+    fn changed(mut self) -> Self {
+        self.derived = Derived::default();
         self
+    }
+
+    /// What `work_out` makes of this candidate: worked out once, and kept with it, for whoever would make the same for each
+    /// request. A candidate that is changed or cloned works it out anew.
+    ///
+    /// Of one type alone, that of the first who asks; whoever asks for another works it out each time.
+    pub fn derive<T: Clone + Send + Sync + 'static>(&self, work_out: impl FnOnce(&Self) -> T) -> T {
+        if let Some(kept) = self.derived.0.get() {
+            return match kept.downcast_ref::<T>() {
+                Some(kept) => kept.clone(),
+                None => work_out(self),
+            };
+        }
+        let made = work_out(self);
+        // Two who come first at once have made the same.
+        let _ = self.derived.0.set(Box::new(made.clone()));
+        made
     }
 
     /// `provider/model`: what events, errors and the `x-stanchion-candidate` header say.
@@ -239,6 +268,16 @@ impl fmt::Debug for Candidate {
     }
 }
 
+/// What was worked out of a candidate. It is no part of what the candidate is.
+#[derive(Default)]
+struct Derived(OnceLock<Box<dyn Any + Send + Sync>>);
+
+impl Clone for Derived {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
 /// An ordered list of candidates, first choice first. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Candidates(Arc<[Arc<Candidate>]>);
@@ -338,6 +377,18 @@ mod tests {
         let domains: std::collections::HashSet<_> = others.into_iter().map(domain).collect();
         assert_eq!(domains.len(), 11);
         assert_ne!(plain().domain(&secret, &[]), plain().domain(&secret, &[("open_ms", 10_000)]));
+    }
+
+    #[test]
+    fn what_is_worked_out_is_kept_until_the_candidate_changes() {
+        let plain = Candidate::new("p", Family::OpenAi, "http://x").with_model("m");
+        let address = |candidate: &Candidate| candidate.derive(|it| format!("{}|{:?}", it.base_url(), it.model()));
+        let first = address(&plain);
+        assert_eq!(plain.derive(|_| -> String { unreachable!("it is kept") }), first);
+        assert_eq!(plain.derive(|_| 7_u32), 7, "of another type");
+        assert_eq!(plain.derive(|_| 8_u32), 8, "of another type, which is not kept");
+        assert_eq!(address(&plain.clone().with_model("n")), "http://x|Some(\"n\")");
+        assert_eq!(address(&plain.with_model("o")), "http://x|Some(\"o\")");
     }
 
     #[test]

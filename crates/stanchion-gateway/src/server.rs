@@ -16,7 +16,7 @@ use std::{future::Future, io, net::SocketAddr, time::Duration};
 pub(crate) use self::connection::{bound_silence, is_departure};
 use self::routes::Routes;
 pub use self::{
-    connection::{Answer, Peer},
+    connection::Answer,
     lifecycle::{Ended, Lifecycle, Phase},
     limits::ListenerLimits,
     listener::{Listener, ServeError},

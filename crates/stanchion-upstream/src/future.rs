@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::Response;
 use http_body::Body;
 use pin_project_lite::pin_project;
-use stanchion_core::{Call, Context, Failure, Selected};
+use stanchion_core::{Context, Failure, Selected};
 
 use crate::{UpstreamBody, decode::Coding, headers};
 
@@ -49,7 +49,6 @@ impl Stamp {
 pub(crate) struct Attempt {
     pub(crate) stamp: Stamp,
     pub(crate) selected: Selected,
-    pub(crate) call: Call,
 }
 
 pin_project! {
@@ -114,7 +113,6 @@ impl Attempt {
                 headers::from_provider(&mut head.headers);
                 let coding = Coding::take(&mut head.headers);
                 head.extensions.insert(self.selected);
-                head.extensions.insert(self.call);
                 Ok(Response::from_parts(head, UpstreamBody::new(body, coding, self.stamp)))
             }
             Err(error) => Err(self.stamp.on(error.into())),

@@ -30,38 +30,49 @@ fn stays(name: &str) -> bool {
     ) || ["proxy-", "x-forwarded-", "x-stanchion-", "cf-"].iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// The headers of the provider's request, made from the client's.
-pub(crate) fn for_provider(mut headers: HeaderMap, candidate: &Candidate) -> Result<HeaderMap, Unsendable> {
+/// What a candidate sets in each of its requests, over what the client says.
+pub(crate) fn own(candidate: &Candidate) -> Result<HeaderMap, Unsendable> {
+    let mut own = HeaderMap::new();
+    own.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    if let Some(version) = candidate.api_version().filter(|_| candidate.family() == Family::Anthropic) {
+        let version = HeaderValue::from_str(version).map_err(|_| Unsendable::ApiVersion)?;
+        own.insert(ANTHROPIC_VERSION, version);
+    }
+    if let Some(credential) = candidate.credential() {
+        let (name, value) = authorization(candidate, credential)?;
+        own.insert(name, value);
+    }
+    for name in candidate.headers().keys() {
+        own.remove(name);
+    }
+    for (name, value) in candidate.headers() {
+        own.append(name, value.clone());
+    }
+    Ok(own)
+}
+
+/// The headers of the provider's request, made from the client's and the candidate's [own](own).
+pub(crate) fn for_provider(mut headers: HeaderMap, family: Family, own: &HeaderMap) -> HeaderMap {
     let connection: Vec<HeaderValue> = headers.get_all(CONNECTION).iter().cloned().collect();
     let stays = |name: &&HeaderName| stays(name.as_str()) || named_in(&connection, name.as_str());
     let ours: Vec<HeaderName> = headers.keys().filter(stays).cloned().collect();
     for name in ours {
         headers.remove(name);
     }
-    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
-    if candidate.family() == Family::Anthropic {
-        match candidate.api_version() {
-            Some(version) => {
-                let version = HeaderValue::from_str(version).map_err(|_| Unsendable::ApiVersion)?;
-                headers.insert(ANTHROPIC_VERSION, version);
-            }
-            None => {
-                headers.entry(ANTHROPIC_VERSION).or_insert(HeaderValue::from_static("2023-06-01"));
-            }
+    let mut last = None;
+    for (name, value) in own {
+        // The values of one name follow one another.
+        if last.replace(name) == Some(name) {
+            headers.append(name, value.clone());
+        } else {
+            headers.insert(name, value.clone());
         }
     }
-    if let Some(credential) = candidate.credential() {
-        let (name, value) = authorization(candidate, credential)?;
-        headers.insert(name, value);
+    headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
+    if family == Family::Anthropic {
+        headers.entry(ANTHROPIC_VERSION).or_insert(HeaderValue::from_static("2023-06-01"));
     }
-    for name in candidate.headers().keys() {
-        headers.remove(name);
-    }
-    for (name, value) in candidate.headers() {
-        headers.append(name, value.clone());
-    }
-    Ok(headers)
+    headers
 }
 
 fn authorization(candidate: &Candidate, credential: &Secret) -> Result<(HeaderName, HeaderValue), Unsendable> {

@@ -64,8 +64,7 @@
 //!
 //! # What comes back
 //!
-//! The provider's response, with [`Selected`](stanchion_core::Selected) and [`Call`](stanchion_core::Call) in its
-//! extensions, without hop-by-hop headers and cookies. A content coding that came unasked (gzip, deflate, br, zstd;
+//! The provider's response, with [`Selected`](stanchion_core::Selected) in its extensions, without hop-by-hop headers and cookies. A content coding that came unasked (gzip, deflate, br, zstd;
 //! gzip also where no header tells) is decoded as it streams, and the headers that described the coded bytes are
 //! removed. An unknown coding passes untouched.
 //!

@@ -1,10 +1,11 @@
 use std::{
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, Waker},
 };
 
 use bytes::Bytes;
-use http::Request;
+use http::{HeaderMap, Request, Uri};
 use http_body::Body;
 use http_body_util::Full;
 use stanchion_core::{Call, Candidate, Dialect, WithoutOutputLimit};
@@ -12,19 +13,48 @@ use stanchion_wire::request::{replace_model, target, with_overrides, without_out
 
 use crate::{Unsendable, headers};
 
+/// What all requests to a candidate have in common.
+struct Common {
+    headers: Result<HeaderMap, Unsendable>,
+    /// Where calls go whose address follows from the candidate alone.
+    targets: Vec<(Dialect, Uri)>,
+}
+
+impl Common {
+    fn of(candidate: &Candidate) -> Arc<Self> {
+        candidate.derive(|candidate| {
+            let plain =
+                [Dialect::OpenAiChat, Dialect::OpenAiResponses, Dialect::OpenAiEmbeddings, Dialect::AnthropicMessages];
+            let target = |dialect| target(&Call::new(dialect, false), &Uri::default(), candidate).ok();
+            let targets = plain.into_iter().filter_map(|dialect| Some((dialect, target(dialect)?))).collect();
+            Arc::new(Self { headers: headers::own(candidate), targets })
+        })
+    }
+
+    fn target(&self, call: &Call, client: &Uri, candidate: &Candidate) -> Result<Uri, Unsendable> {
+        let known = self.targets.iter().find(|(dialect, _)| *dialect == call.dialect && client.query().is_none());
+        match known {
+            Some((_, uri)) => Ok(uri.clone()),
+            None => Ok(target(call, client, candidate)?),
+        }
+    }
+}
+
 /// The provider's request. The client's extensions stay in it, for whoever stands between us and the transport.
 pub(crate) fn for_provider(
     request: Request<Full<Bytes>>,
     candidate: &Candidate,
-    call: &Call,
 ) -> Result<Request<Full<Bytes>>, Unsendable> {
+    let (client, body) = request.into_parts();
+    let call: &Call = client.extensions.get().ok_or(Unsendable::NoCall)?;
     let family = call.dialect.family();
     if candidate.family() != family {
         return Err(Unsendable::Family { candidate: candidate.family(), call: family });
     }
     let model = candidate.model().map(AsRef::as_ref);
-    let (client, body) = request.into_parts();
-    let uri = target(call, &client.uri, candidate)?;
+    let common = Common::of(candidate);
+    let uri = common.target(call, &client.uri, candidate)?;
+    let own = common.headers.as_ref().map_err(|problem| *problem)?;
     let body = match model {
         // Gemini's model is in the path.
         Some(model) if call.dialect != Dialect::GeminiGenerateContent => Full::new(replace_model(&whole(body), model)),
@@ -42,7 +72,7 @@ pub(crate) fn for_provider(
     let mut request = Request::new(body);
     *request.method_mut() = client.method;
     *request.uri_mut() = uri;
-    *request.headers_mut() = headers::for_provider(client.headers, candidate)?;
+    *request.headers_mut() = headers::for_provider(client.headers, family, own);
     *request.extensions_mut() = client.extensions;
     Ok(request)
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use http_body_util::Full;
-use stanchion_core::{AttemptPhase, Call, Context, Event, Failure, ProviderAttempt, Selected};
+use stanchion_core::{AttemptPhase, Context, Event, Failure, ProviderAttempt, Selected};
 use tower_service::Service;
 
 use crate::{
@@ -69,10 +69,7 @@ where
             return UpstreamFuture::refused(Stamp::new(None, context).on(Unsendable::NoCandidate.into()));
         };
         let stamp = Stamp::new(Some(selected.candidate.name().clone()), context);
-        let Some(call) = request.extensions().get::<Call>().cloned() else {
-            return UpstreamFuture::refused(stamp.on(Unsendable::NoCall.into()));
-        };
-        let mut request = match request::for_provider(request, &selected.candidate, &call) {
+        let mut request = match request::for_provider(request, &selected.candidate) {
             Ok(request) => request,
             Err(problem) => return UpstreamFuture::refused(stamp.on(problem.into())),
         };
@@ -91,6 +88,6 @@ where
                 elapsed: Duration::ZERO,
             })
         });
-        UpstreamFuture::sent(self.transport.call(request), Attempt { stamp, selected, call })
+        UpstreamFuture::sent(self.transport.call(request), Attempt { stamp, selected })
     }
 }

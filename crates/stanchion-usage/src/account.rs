@@ -35,7 +35,9 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    pub(crate) fn open(request: &Request<Full<Bytes>>, layer: &UsageLayer) -> Self {
+    /// Opens it, and has the layers within write down the request's attempts.
+    pub(crate) fn open(request: &mut Request<Full<Bytes>>, layer: &UsageLayer) -> Self {
+        let attempts = Attempts::attach(request);
         let call = request.extensions().get::<Call>();
         let measured = call.map_or(0, |call| call.estimated_tokens() as u64);
         let size = || request.body().size_hint().exact().unwrap_or(0).div_ceil(4);
@@ -49,7 +51,7 @@ impl Account {
             hour: call.is_some_and(|call| wants_an_hour(call.dialect, request.body())),
             selected: request.extensions().get().cloned(),
             record: None,
-            attempts: Attempts::default(),
+            attempts,
         }
     }
 
@@ -64,11 +66,6 @@ impl Account {
     /// Whether the reply has said all that it will say of its usage, although its body goes on.
     pub(crate) fn is_complete(&self) -> bool {
         self.record.as_ref().is_some_and(|record| record.terminal() || record.ending().is_some())
-    }
-
-    /// Where the layers within write their attempts down.
-    pub(crate) const fn attempts(&self) -> &Attempts {
-        &self.attempts
     }
 
     /// Tells of the attempts that did not come to be the answer: they are paid for as well.

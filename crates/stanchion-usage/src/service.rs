@@ -55,10 +55,9 @@ where
         self.inner.poll_ready(cx).map_err(Into::into)
     }
 
-    fn call(&mut self, request: Request<Full<Bytes>>) -> UsageFuture<S::Future> {
-        let account = Account::open(&request, &self.layer);
-        let mut request = if self.layer.request_usage { asking(request) } else { request };
-        request.extensions_mut().insert(account.attempts().clone());
+    fn call(&mut self, mut request: Request<Full<Bytes>>) -> UsageFuture<S::Future> {
+        let account = Account::open(&mut request, &self.layer);
+        let request = if self.layer.request_usage { asking(request) } else { request };
         UsageFuture::new(self.inner.call(request), account)
     }
 }

@@ -39,6 +39,9 @@ pub(crate) enum Number {
 #[derive(Clone, PartialEq)]
 pub(crate) struct Object<'a>(Vec<(Cow<'a, str>, Value<'a>)>);
 
+/// Where the members of an object with many are.
+type Places<'a> = HashMap<Cow<'a, str>, usize>;
+
 impl<'a> Value<'a> {
     /// A JSON text.
     pub(crate) fn parse(text: &'a str) -> Option<Self> {
@@ -98,23 +101,23 @@ impl<'a> Object<'a> {
     }
 
     /// Adds a member, or replaces the one of its name: of several the last counts, as for most readers.
-    fn insert(&mut self, places: &mut HashMap<Cow<'a, str>, usize>, key: Cow<'a, str>, value: Value<'a>) {
+    fn insert(&mut self, places: &mut Option<Places<'a>>, key: Cow<'a, str>, value: Value<'a>) {
         let members = &mut self.0;
         // Nobody looks through many for each of many.
-        if members.len() == MANY_MEMBERS && places.is_empty() {
-            places.extend(members.iter().enumerate().map(|(place, (name, _))| (name.clone(), place)));
+        if members.len() == MANY_MEMBERS && places.is_none() {
+            *places = Some(members.iter().enumerate().map(|(place, (name, _))| (name.clone(), place)).collect());
         }
-        let place = match members.len() {
-            ..MANY_MEMBERS => members.iter().position(|(name, _)| *name == key),
-            _ => places.get(&key).copied(),
+        let place = match places {
+            None => members.iter().position(|(name, _)| *name == key),
+            Some(places) => places.get(&key).copied(),
         };
-        match place {
-            Some(place) => members[place].1 = value,
-            None => {
-                if members.is_empty() {
-                    members.reserve(USUAL_MEMBERS);
-                } else if members.len() >= MANY_MEMBERS {
+        match (place, places) {
+            (Some(place), _) => members[place].1 = value,
+            (None, places) => {
+                if let Some(places) = places {
                     places.insert(key.clone(), members.len());
+                } else if members.is_empty() {
+                    members.reserve(USUAL_MEMBERS);
                 }
                 members.push((key, value));
             }
@@ -192,7 +195,7 @@ impl<'de> Visitor<'de> for ValueVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value<'de>, A::Error> {
-        let (mut object, mut places) = (Object(Vec::new()), HashMap::new());
+        let (mut object, mut places) = (Object(Vec::new()), None);
         while let Some(Key(key)) = members.next_key()? {
             object.insert(&mut places, key, members.next_value()?);
         }

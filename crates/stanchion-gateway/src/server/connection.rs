@@ -1,6 +1,4 @@
-use std::{
-    convert::Infallible, error::Error, future::Future, future::poll_fn, io, net::SocketAddr, pin::pin, time::Duration,
-};
+use std::{convert::Infallible, error::Error, future::Future, future::poll_fn, io, pin::pin, time::Duration};
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -49,29 +47,22 @@ pub trait Answer: Clone + Send + 'static {
     fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Self::Body>> + Send + 'static;
 }
 
-/// Who is at the other end of a connection.
-#[derive(Debug, Clone, Copy)]
-pub struct Peer {
-    /// From where it came.
-    pub address: SocketAddr,
-}
-
 /// Serves a connection to its end.
-pub(super) async fn serve<A: Answer>(stream: TcpStream, peer: Peer, answer: A, lifecycle: Lifecycle) {
+pub(super) async fn serve<A: Answer>(stream: TcpStream, answer: A, lifecycle: Lifecycle) {
     let ServerSettings { limits, tls, .. } = answer.server();
     // A token a frame: nothing may wait for an acknowledgement.
     if let Err(error) = stream.set_nodelay(true).and_then(|()| bound_silence(&stream, limits.send_timeout)) {
         tracing::debug!(%error, "a socket option cannot be set");
     }
     let Some(tls) = tls else {
-        return serve_requests(stream, peer, answer, lifecycle, limits).await;
+        return serve_requests(stream, answer, lifecycle, limits).await;
     };
     let shaken = tokio::select! {
         shaken = tokio::time::timeout(limits.header_timeout, tls.acceptor().accept(stream)) => shaken,
         () = lifecycle.reached(Phase::Draining) => return,
     };
     match shaken {
-        Ok(Ok(stream)) => serve_requests(stream, peer, answer, lifecycle, limits).await,
+        Ok(Ok(stream)) => serve_requests(stream, answer, lifecycle, limits).await,
         Ok(Err(error)) => {
             if !is_departure(&error) {
                 answer.door().count(Refusal::Tls);
@@ -94,7 +85,6 @@ pub(crate) fn is_departure(error: &io::Error) -> bool {
 
 async fn serve_requests<A: Answer>(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    peer: Peer,
     answer: A,
     lifecycle: Lifecycle,
     limits: ListenerLimits,
@@ -103,8 +93,7 @@ async fn serve_requests<A: Answer>(
     let (requests, door) = (activity.clone(), answer.door());
     let midst = Midst::default();
     let replies = midst.clone();
-    let service = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(peer);
+    let service = service_fn(move |request: Request<Incoming>| {
         let (answer, running) = (answer.clone(), requests.begin(request.version()));
         let (version, midst) = (request.version(), replies.of(request.version()));
         async move {

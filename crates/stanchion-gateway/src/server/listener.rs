@@ -4,7 +4,7 @@ use tokio::{net::TcpListener, task::JoinSet};
 
 use super::{
     Lifecycle, Phase,
-    connection::{self, Answer, Peer},
+    connection::{self, Answer},
 };
 use crate::gateway::Refusal;
 
@@ -74,9 +74,8 @@ impl Listener {
                 accepted = listener.accept(), if !full => accepted,
             };
             match accepted {
-                Ok((stream, address)) => {
-                    let peer = Peer { address };
-                    connections.spawn(connection::serve(stream, peer, answer.clone(), lifecycle.clone()));
+                Ok((stream, _)) => {
+                    connections.spawn(connection::serve(stream, answer.clone(), lifecycle.clone()));
                 }
                 Err(error) => {
                     // Out of file descriptors, most likely: wait for some to be closed instead of spinning.

@@ -14,7 +14,7 @@ use super::{ObserveBody, ObserveFuture, ObserveLayer};
 /// A [`HidesUsage`] in the request's extensions says that the client did not ask for the usage that the provider sends: a chunk of chat
 /// completions that has no choices and is there for the usage alone is read and not passed on.
 ///
-/// Where the request's extensions hold [`Attempts`], each attempt is written down in them, with its record.
+/// Where the request carries [`Attempts`], each attempt is written down in them, with its record.
 #[derive(Debug, Clone)]
 pub struct Observe<S> {
     inner: S,
@@ -62,7 +62,7 @@ where
         let call = request.extensions().get::<Call>().map(|call| (call.dialect, call.stream));
         let hides_usage = request.extensions().get::<HidesUsage>().is_some();
         let context = Context::of(&request).cloned();
-        let attempts = request.extensions().get::<Attempts>();
+        let attempts = Attempts::of(&request);
         let entry = attempts.and_then(|attempts| attempts.begin(request.extensions().get().cloned()));
         ObserveFuture::new(self.inner.call(request), self.layer.settings, call, hides_usage, context, entry)
     }

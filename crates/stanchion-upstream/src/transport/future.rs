@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Request, Response, Version};
+use http::{Extensions, Request, Response, Version};
 use http_body_util::Full;
 use hyper_util::client::legacy::ResponseFuture;
 use stanchion_core::Failure;
@@ -29,10 +29,12 @@ struct Resend {
 impl TransportFuture {
     pub(super) fn new(clients: Arc<Clients>, mut request: Request<Full<Bytes>>) -> Self {
         // The client's own view of the request ends here, and the version follows from the connection.
-        request.extensions_mut().clear();
+        *request.extensions_mut() = Extensions::new();
         *request.version_mut() = Version::HTTP_11;
-        let exchange = clients.pooled.request(request.clone());
-        Self { exchange, resend: Some(Box::new(Resend { clients, request })) }
+        // What is sent gets a header more: the clone has no room to spare for it.
+        let kept = request.clone();
+        let exchange = clients.pooled.request(request);
+        Self { exchange, resend: Some(Box::new(Resend { clients, request: kept })) }
     }
 }
 

@@ -86,7 +86,7 @@ where
 {
     service_fn(move |request: Req| {
         let (mut inner, record) = (inner.clone(), record.clone());
-        let attempts = request.extensions().get::<Attempts>().expect("the layer wants to know").clone();
+        let attempts = Attempts::of(&request).expect("the layer wants to know").clone();
         let entry = attempts.begin(request.extensions().get().cloned()).expect("room");
         async move {
             let answer = inner.ready().await?.call(request).await;
@@ -158,7 +158,7 @@ async fn told_of(records: &[Option<&StreamRecord>], fails: bool) -> Vec<String> 
     let (into, request) = tokio::sync::oneshot::channel();
     let mut into = Some(into);
     let service = service_fn(move |request: Req| {
-        let _ = into.take().unwrap().send(request.extensions().get::<Attempts>().unwrap().clone());
+        let _ = into.take().unwrap().send(Attempts::of(&request).unwrap().clone());
         async move {
             if fails {
                 return Err(Failure::new(FailureKind::Overloaded));
