@@ -247,14 +247,14 @@ struct Chunk {
 impl Chunk {
     /// The one whose size line begins here.
     fn at(bytes: &[u8], at: usize) -> Option<Self> {
-        let line = bytes.get(at..)?;
+        let line = &bytes[at..];
         let mut size = 0;
-        for digits in 0..=MAX_DIGITS {
-            match *line.get(digits)? {
-                b'\r' if size > 0 && line.get(digits + 1) == Some(&b'\n') => {
-                    return Some(Self { size, data: at + digits + 2 });
-                }
-                byte => size = size << 4 | digit(byte)?,
+        for (digits, &byte) in line.iter().enumerate().take(MAX_DIGITS + 1) {
+            if let Some(digit) = digit(byte) {
+                size = size << 4 | digit;
+            } else {
+                let plain = size > 0 && line[digits..].starts_with(b"\r\n");
+                return plain.then_some(Self { size, data: at + digits + 2 });
             }
         }
         None
@@ -274,5 +274,11 @@ impl Chunk {
 }
 
 fn digit(byte: u8) -> Option<u64> {
-    char::from(byte).to_digit(16).map(u64::from)
+    let digit = match byte {
+        b'0'..=b'9' => byte - b'0',
+        b'a'..=b'f' => byte - b'a' + 10,
+        b'A'..=b'F' => byte - b'A' + 10,
+        _ => return None,
+    };
+    Some(digit.into())
 }

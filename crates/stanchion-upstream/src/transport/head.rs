@@ -30,9 +30,12 @@ pub(super) enum Head {
 /// Where hyper takes these bytes as a head, it takes a [`Whole`](Head::Whole) one to be of the same length, and to have
 /// the same after it: whatever it would tolerate, or judge by more than these lines, is none.
 pub(super) fn read(bytes: &[u8]) -> Head {
-    const START: &[u8] = b"HTTP/1.1 ";
-    let begun = START.len().min(bytes.len());
-    if bytes[..begun] != START[..begun] {
+    const START: &[u8; 9] = b"HTTP/1.1 ";
+    let plain = match bytes.first_chunk() {
+        Some(start) => start == START,
+        None => START.starts_with(bytes),
+    };
+    if !plain {
         return Head::Other;
     }
     let (mut begin, mut status, mut body) = (0, None, None);
@@ -79,10 +82,11 @@ fn status(line: &[u8]) -> Option<u16> {
 }
 
 /// The value, if the line is of this field.
-fn value<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    let (found, value) = line.split_at_checked(name.len())?;
-    let value = value.strip_prefix(b":")?;
-    found.eq_ignore_ascii_case(name).then(|| value.trim_ascii())
+fn value<'a, const N: usize>(line: &'a [u8], name: &[u8; N]) -> Option<&'a [u8]> {
+    let (found, rest) = line.split_first_chunk::<N>()?;
+    let value = rest.strip_prefix(b":")?;
+    // Most servers write it so, and that is compared in a few words.
+    (found == name || found.eq_ignore_ascii_case(name)).then(|| value.trim_ascii())
 }
 
 fn length(value: &[u8]) -> Option<u64> {
