@@ -181,7 +181,7 @@ impl Shared {
         let live = Live::new(LiveLimits::default());
         Self {
             scheduler: queue(1).scheduler().clone(),
-            circuits: CircuitRegistry::new(),
+            circuits: circuits(),
             telemetry: TelemetryLayer::new().sink(Arc::new(live)).sink(Arc::new(Metrics::new())),
             usage: onions::usage(),
         }
@@ -249,9 +249,16 @@ fn by_model(models: usize, asks_for: impl Fn(usize) -> String, effort: Effort) -
     best(effort, ask)
 }
 
+/// Circuits, with room for all that are measured, as a gateway has.
+fn circuits() -> CircuitRegistry {
+    let circuits = CircuitRegistry::new();
+    circuits.make_room(CircuitRegistry::MOST_CIRCUITS);
+    circuits
+}
+
 /// Circuits that are found by their candidates' addresses.
 fn by_circuit(domains: usize, effort: Effort) -> f64 {
-    let layer = CircuitLayer::new(CircuitRegistry::new(), CircuitPolicy::default());
+    let layer = CircuitLayer::new(circuits(), CircuitPolicy::default());
     let candidates: Vec<_> = (0..domains).map(|domain| Arc::new(candidate(&domain.to_string()))).collect();
     let handles: Vec<_> = candidates.iter().map(|candidate| layer.circuit(candidate)).collect();
     let mut turn = handles.iter().cycle();

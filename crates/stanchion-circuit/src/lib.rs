@@ -8,7 +8,7 @@
 //!
 //! * **Whose circuit.** A [`CircuitRegistry`] holds one for each failure domain: what leads to the same place under the
 //!   same account, and under equal settings. Requests without a [`Selected`](stanchion_core::Selected) candidate pass
-//!   untouched. A registry has room for 128; see there what is forgotten, and when a candidate goes without.
+//!   untouched. A registry has room for 128 unless more is [made](CircuitRegistry::make_room); see there what is forgotten, and when a candidate goes without.
 //! * **What counts.** The circuit column of the table, [`Disposition`](stanchion_core::Disposition), and nothing else. A
 //!   failure is the provider's own trouble. A caller's mistake, an exhausted quota, a refused key are *neutral*: no
 //!   sample, but a provider that says so is alive, and a probe that is answered so closes the circuit. What teaches
@@ -93,7 +93,7 @@
 //! | [`probe_lease`] | time | put between 5 and 10 min | 5 min | how long a probe may take |
 //! | [`max_open_share`] | share | 0 to 1 | all but one | circuits of a model that may turn away at once |
 //! | [`rules`] | | | default | the disputed cells of the table |
-//! | [`max_circuits`] | circuits | 1 to 128 | 128 | circuits in a registry |
+//! | [`max_circuits`] | circuits | 1 to 65,536 | 128 | circuits in a registry |
 //! | [`idle`] | time | 1 s to 24 h | 30 min | how long a closed circuit is kept that nobody uses |
 //!
 //! The defaults are those of Blade's control plane; failures in a row with twice the concurrency are PolyGateway's, and

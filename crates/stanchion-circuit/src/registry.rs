@@ -22,7 +22,8 @@ use crate::{
 ///
 /// A circuit belongs to a failure domain: what leads to the same place under the same account, and under the same
 /// settings of the circuit. Layers that agree in those share it. There are at most [`MAX_CIRCUITS`](Self::MAX_CIRCUITS)
-/// circuits. Closed ones that nobody has used for [`IDLE`](Self::IDLE) are forgotten, and when there are too many, the
+/// circuits, unless [room is made](Self::make_room) for more: whoever has more candidates than that wants one for each, since a
+/// circuit that has to go for another takes with it what it had learnt. Closed ones that nobody has used for [`IDLE`](Self::IDLE) are forgotten, and when there are too many, the
 /// closed one that was used longest ago. An open circuit is never forgotten: when all are open, further candidates go
 /// without one, since nobody is turned away for what others did.
 ///
@@ -34,19 +35,21 @@ pub struct CircuitRegistry(Arc<Inner>);
 struct Inner {
     secret: DomainSecret,
     epoch: Instant,
-    max_circuits: usize,
     idle: Duration,
     /// Before this moment, in milliseconds since the epoch, no circuit can have been idle for too long.
     sweep_at: AtomicU64,
     table: Mutex<Table>,
 }
 
-#[derive(Default)]
 struct Table {
+    /// How many circuits may count.
+    room: usize,
     /// The circuits that count.
     attached: Vec<Arc<Entry>>,
     /// All that anybody still knows, so that there is one for each domain.
     known: HashMap<FailureDomain, Weak<Entry>>,
+    /// Those that nobody knows any more are forgotten when so many are known.
+    sweep_at: usize,
 }
 
 /// Builds a [`CircuitRegistry`].
@@ -59,7 +62,7 @@ pub struct CircuitRegistryBuilder {
 }
 
 impl CircuitRegistryBuilder {
-    /// How many circuits there are at most. Between 1 and 128, the default.
+    /// How many circuits there are at most. Between 1 and 65,536; 128 by default.
     pub fn max_circuits(mut self, circuits: usize) -> Self {
         self.max_circuits = circuits;
         self
@@ -80,27 +83,33 @@ impl CircuitRegistryBuilder {
     /// The registry, if every setting is within its range.
     pub fn build(self) -> Result<CircuitRegistry, InvalidCircuit> {
         let Self { secret, max_circuits, idle } = self;
-        must((1..=CircuitRegistry::MAX_CIRCUITS).contains(&max_circuits), "max_circuits", "between 1 and 128")?;
+        must((1..=CircuitRegistry::MOST_CIRCUITS).contains(&max_circuits), "max_circuits", "between 1 and 65,536")?;
         let idles = Duration::from_secs(1)..=Duration::from_secs(24 * 3600);
         must(idles.contains(&idle), "idle", "between 1 s and 24 h")?;
         let inner = Inner {
             secret,
             epoch: Instant::now(),
-            max_circuits,
             idle,
             sweep_at: AtomicU64::new(u64::MAX),
-            table: Mutex::new(Table::default()),
+            table: Mutex::new(Table {
+                room: max_circuits,
+                attached: Vec::new(),
+                known: HashMap::new(),
+                sweep_at: CircuitRegistry::SWEEP_AT,
+            }),
         };
         Ok(CircuitRegistry(Arc::new(inner)))
     }
 }
 
 impl CircuitRegistry {
-    /// How many circuits a registry holds at most, and by default.
+    /// How many circuits a registry holds by default.
     pub const MAX_CIRCUITS: usize = 128;
+    /// How many it may be made to hold.
+    pub const MOST_CIRCUITS: usize = 65_536;
     /// How long a closed circuit is kept by default that nobody uses: 30 min.
     pub const IDLE: Duration = Duration::from_secs(30 * 60);
-    /// Circuits that nobody knows any more are forgotten when so many are known.
+    /// The least number of known circuits at which those are forgotten that nobody knows any more.
     const SWEEP_AT: usize = 2 * Self::MAX_CIRCUITS;
 
     /// An empty registry with a secret of its own.
@@ -115,6 +124,12 @@ impl CircuitRegistry {
     /// Starts from the defaults.
     pub fn builder() -> CircuitRegistryBuilder {
         CircuitRegistryBuilder { secret: DomainSecret::random(), max_circuits: Self::MAX_CIRCUITS, idle: Self::IDLE }
+    }
+
+    /// Makes room for so many circuits, or [as many as there may be](Self::MOST_CIRCUITS). A registry that has as much keeps it.
+    pub fn make_room(&self, circuits: usize) {
+        let table = &mut *lock(&self.0.table);
+        table.room = table.room.max(circuits.min(Self::MOST_CIRCUITS));
     }
 
     /// How many circuits there are.
@@ -191,15 +206,16 @@ impl CircuitRegistry {
     /// The circuit of a candidate under a policy, whether it counts or not.
     pub(crate) fn entry(&self, candidate: &Candidate, policy: &CircuitPolicy) -> Arc<Entry> {
         let domain = candidate.domain(&self.0.secret, &policy.key());
-        let known = &mut lock(&self.0.table).known;
-        if let Some(entry) = known.get(&domain).and_then(Weak::upgrade) {
+        let table = &mut *lock(&self.0.table);
+        if let Some(entry) = table.known.get(&domain).and_then(Weak::upgrade) {
             return entry;
         }
-        if known.len() >= Self::SWEEP_AT {
-            known.retain(|_, entry| entry.strong_count() > 0);
+        if table.known.len() >= table.sweep_at {
+            table.known.retain(|_, entry| entry.strong_count() > 0);
+            table.sweep_at = Self::SWEEP_AT.max(2 * table.known.len());
         }
         let entry = Arc::new(Entry::new(candidate.name().clone(), policy.trip, self.0.epoch));
-        known.insert(domain, Arc::downgrade(&entry));
+        table.known.insert(domain, Arc::downgrade(&entry));
         entry
     }
 
@@ -220,7 +236,7 @@ impl CircuitRegistry {
         let table = &mut *lock(&self.0.table);
         table.attached.retain(|other| millis <= other.touched().saturating_add(idle) || !other.detach(now));
         if !entry.is_attached() {
-            if table.attached.len() >= self.0.max_circuits && !table.evict(now) {
+            if table.attached.len() >= table.room && !table.evict(now) {
                 return false;
             }
             entry.attach(now);

@@ -382,7 +382,7 @@ async fn settings_are_held_to_their_ranges() {
     }
     for (registry, setting) in [
         (CircuitRegistry::builder().max_circuits(0), "max_circuits"),
-        (CircuitRegistry::builder().max_circuits(129), "max_circuits"),
+        (CircuitRegistry::builder().max_circuits(65_537), "max_circuits"),
         (CircuitRegistry::builder().idle(ms(999)), "idle"),
         (CircuitRegistry::builder().idle(ms(86_400_001)), "idle"),
     ] {

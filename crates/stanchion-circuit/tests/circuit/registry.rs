@@ -132,6 +132,52 @@ async fn a_registry_holds_no_more_than_it_may() {
     assert!(status.is_sorted_by(|a, b| a.candidate <= b.candidate));
 }
 
+#[tokio::test(start_paused = true)]
+async fn with_room_for_all_nobody_forgets_for_another() {
+    let registry = CircuitRegistry::new();
+    registry.make_room(600);
+    registry.make_room(300);
+    let layer = CircuitLayer::new(registry, touchy().build().unwrap());
+    let all: Vec<_> = (0..600).map(|number| named(&layer, &format!("p{number}"))).collect();
+    for (number, one) in all.iter().enumerate() {
+        if number % 2 == 0 {
+            one.open();
+        } else {
+            succeed(one.allowed());
+        }
+        pass(1).await;
+    }
+    assert_eq!(layer.registry().len(), 600);
+    for (number, one) in all.iter().enumerate() {
+        assert_eq!(one.preflight().is_err(), number % 2 == 0, "{number}");
+    }
+    named(&layer, "one too many").fail();
+    assert_eq!(layer.registry().len(), 600);
+
+    let boundless = CircuitRegistry::new();
+    boundless.make_room(usize::MAX);
+    assert_eq!(format!("{boundless:?}"), format!("{:?}", CircuitRegistry::new()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_many_that_come_and_go_only_those_in_use_are_known() {
+    let registry = CircuitRegistry::new();
+    registry.make_room(CircuitRegistry::MOST_CIRCUITS);
+    let layer = CircuitLayer::new(registry.clone(), CircuitPolicy::default());
+    let kept: Vec<_> = (0..400).map(|number| named(&layer, &format!("kept{number}"))).collect();
+    kept.iter().for_each(|one| drop(one.fail()));
+    for number in 0..2_000 {
+        let layer = CircuitLayer::new(registry.clone(), CircuitPolicy::default());
+        named(&layer, &format!("gone{number}"));
+    }
+    assert_eq!(layer.registry().len(), 400);
+    // Each of them is still the one that its domain has.
+    for number in 0..400 {
+        let again = named(&layer, &format!("kept{number}"));
+        assert_eq!(again.counts(), (1, 1), "{number}");
+    }
+}
+
 /// What one of a few candidates does.
 #[derive(Debug, Clone)]
 enum Step {

@@ -256,7 +256,7 @@ impl Parts {
         known.unwrap_or(new).clone()
     }
 
-    /// Circuits of what is configured no more are forgotten.
+    /// Each candidate that is configured has room for its circuit; those of what is configured no more are forgotten.
     fn take_circuits(&self, config: &Config) {
         let models = config.models.values().chain(config.passthrough.values());
         let expanded: Vec<(Candidates, &CircuitPolicy)> =
@@ -265,6 +265,7 @@ impl Parts {
             .iter()
             .flat_map(|(candidates, policy)| candidates.iter().map(move |candidate| (&**candidate, *policy)));
         self.circuits.retain(kept);
+        self.circuits.make_room(expanded.iter().map(|(candidates, _)| candidates.len()).sum());
     }
 
     fn edge(&self, max_request_bytes: usize, limits: &ListenerLimits) -> EdgeLayer {

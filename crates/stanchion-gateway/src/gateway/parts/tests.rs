@@ -37,6 +37,19 @@ fn circuits(parts: &Parts) -> Vec<(String, CircuitState)> {
 }
 
 #[tokio::test(start_paused = true)]
+async fn every_candidate_has_a_circuit_however_many_there_are() {
+    let models = (0..200).map(|n| {
+        format!("[models.m{n}]\ncandidates = [{{ provider = \"a\", model = \"x{n}\" }}, {{ provider = \"b\", model = \"x{n}\" }}]\n")
+    });
+    let config = config(&format!("{PROVIDERS}{}", models.collect::<String>()));
+    let mut parts = Parts::new();
+    parts.take(&config);
+    use_circuits(&parts, &config);
+    // `a` has two keys.
+    assert_eq!(circuits(&parts).len(), 600);
+}
+
+#[tokio::test(start_paused = true)]
 async fn circuits_of_what_is_unchanged_keep_their_state_and_others_are_forgotten() {
     use CircuitState::{Closed, Open};
     let before = config(&whole());
