@@ -36,6 +36,7 @@ mod codes;
 mod ids;
 mod message;
 pub(crate) mod object;
+mod phrases;
 mod shape;
 mod status;
 

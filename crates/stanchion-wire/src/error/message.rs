@@ -7,15 +7,13 @@ use std::time::Duration;
 use http::StatusCode;
 use stanchion_core::hint::parse;
 
+use super::phrases::{Phrases, find, is_number};
+
 /// How much of a message is looked at.
 const LIMIT: usize = 16 * 1024;
-/// How far apart the parts of a pattern may stand.
-const GAP: usize = 96;
 
 /// Phrases of a prompt that does not fit. Sources: the providers' own words, as every client that compacts long
 /// conversations lists them.
-///
-/// `*` stands for a short gap, `#` for a number, `^` for the beginning.
 const OVERFLOW: &[&str] = &[
     "prompt is too long",
     "prompt too long",
@@ -125,9 +123,52 @@ const NOT_FOUND: &[&str] = &["model*not found", "model*does not exist", "unknown
 const STATUS: &[&str] =
     &["^#", "^error: #", "error code: #", "status code: #", "status code #", "status: #", "status #", "http #"];
 
+/// What words may say.
+#[derive(Clone, Copy)]
+enum Saying {
+    Overflow,
+    OverflowOrRate,
+    NoOverflow,
+    Quota,
+    PerhapsQuota,
+    Billing,
+    GoogleQuota,
+    PerDay,
+    PerMinute,
+    Rate,
+    Overloaded,
+    Timeout,
+    Auth,
+    NotFound,
+    Status,
+}
+
+/// In which phrases it is said, in the order of [`Saying`].
+static SAYINGS: Phrases = Phrases::new(&[
+    OVERFLOW,
+    OVERFLOW_OR_RATE,
+    NO_OVERFLOW,
+    QUOTA,
+    PERHAPS_QUOTA,
+    &["billing"],
+    &["quota exceeded for"],
+    &["per_day", "perday"],
+    &["per_minute", "perminute"],
+    RATE,
+    OVERLOADED,
+    TIMEOUT,
+    AUTH,
+    NOT_FOUND,
+    STATUS,
+]);
+
 /// The words of an error, in the form in which they are compared: lower case, single spaces, no addresses.
 #[derive(Debug)]
-pub(super) struct Words(String);
+pub(super) struct Words {
+    text: String,
+    /// A bit for each [`Saying`].
+    said: u32,
+}
 
 impl Words {
     pub(super) fn new(message: &str) -> Self {
@@ -146,38 +187,39 @@ impl Words {
             }
             words.extend(word.chars().map(|c| if c == '\u{2019}' { '\'' } else { c.to_ascii_lowercase() }));
         }
-        Self(words)
+        let said = SAYINGS.said(words.as_bytes());
+        Self { text: words, said }
     }
 
-    fn say(&self, patterns: &[&str]) -> bool {
-        patterns.iter().any(|pattern| find(self.0.as_bytes(), pattern.as_bytes()).is_some())
+    fn say(&self, saying: Saying) -> bool {
+        self.said & 1 << saying as u32 != 0
     }
 
     /// Whether the prompt does not fit.
     pub(super) fn overflow(&self, status: StatusCode) -> bool {
-        if self.say(NO_OVERFLOW) {
+        if self.say(Saying::NoOverflow) {
             return false;
         }
         let rate_excluded = status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS;
-        self.say(OVERFLOW) || rate_excluded && self.say(OVERFLOW_OR_RATE)
+        self.say(Saying::Overflow) || rate_excluded && self.say(Saying::OverflowOrRate)
     }
 
     /// Whether the account is out of quota or money, beyond doubt.
     pub(super) fn quota(&self) -> bool {
-        self.say(QUOTA)
+        self.say(Saying::Quota)
     }
 
     /// Whether the account seems to be out of quota, for want of a better reading.
     pub(super) fn perhaps_quota(&self, status: StatusCode) -> bool {
         let about_account = matches!(status.as_u16(), 402 | 403 | 429) || status.is_success();
-        !self.say(RATE)
-            && (about_account && self.say(&["billing"])
-                || (about_account || status.is_server_error()) && self.say(PERHAPS_QUOTA))
+        !self.say(Saying::Rate)
+            && (about_account && self.say(Saying::Billing)
+                || (about_account || status.is_server_error()) && self.say(Saying::PerhapsQuota))
     }
 
     /// Google's word for an account that has no share at all.
     pub(super) fn limit_is_zero(&self) -> bool {
-        let text = self.0.as_bytes();
+        let text = self.text.as_bytes();
         let needle = b"limit: 0";
         memchr::memmem::find_iter(text, needle)
             .any(|at| !matches!(text.get(at + needle.len()), Some(b'0'..=b'9' | b'.' | b',')))
@@ -185,41 +227,44 @@ impl Words {
 
     /// Google's wording of both a rate and a quota.
     pub(super) fn names_google_quota(&self) -> bool {
-        self.say(&["quota exceeded for"])
+        self.say(Saying::GoogleQuota)
     }
 
     pub(super) fn per_day(&self) -> bool {
-        self.say(&["per_day", "perday"])
+        self.say(Saying::PerDay)
     }
 
     pub(super) fn per_minute(&self) -> bool {
-        self.say(&["per_minute", "perminute"])
+        self.say(Saying::PerMinute)
     }
 
     pub(super) fn overloaded(&self) -> bool {
-        self.say(OVERLOADED)
+        self.say(Saying::Overloaded)
     }
 
     pub(super) fn rate_limited(&self) -> bool {
-        self.say(RATE)
+        self.say(Saying::Rate)
     }
 
     pub(super) fn timed_out(&self) -> bool {
-        self.say(TIMEOUT)
+        self.say(Saying::Timeout)
     }
 
     pub(super) fn unauthorized(&self) -> bool {
-        self.say(AUTH)
+        self.say(Saying::Auth)
     }
 
     pub(super) fn model_not_found(&self) -> bool {
-        self.say(NOT_FOUND)
+        self.say(Saying::NotFound)
     }
 
     /// The status of an error that is told in prose: at its beginning, or after "status", "status code", "error code"
     /// or "HTTP".
     pub(super) fn status(&self) -> Option<StatusCode> {
-        let text = self.0.as_bytes();
+        if !self.say(Saying::Status) {
+            return None;
+        }
+        let text = self.text.as_bytes();
         STATUS.iter().find_map(|pattern| {
             let end = find(text, pattern.as_bytes())?;
             let begin = text[..end].iter().rposition(|byte| !is_number(*byte)).map_or(0, |at| at + 1);
@@ -231,38 +276,10 @@ impl Words {
 
     /// How long the words ask to wait: "Please retry in 10h17m5.72s", "retry after 26 seconds".
     pub(super) fn wait(&self) -> Option<Duration> {
-        parse::text(&self.0)
-    }
-}
-
-/// Where the first match of `pattern` ends.
-fn find(text: &[u8], pattern: &[u8]) -> Option<usize> {
-    if let Some(anchored) = pattern.strip_prefix(b"^") {
-        return matches(text, 0, anchored);
-    }
-    let literal = pattern.iter().position(|byte| matches!(byte, b'*' | b'#')).unwrap_or(pattern.len());
-    memchr::memmem::find_iter(text, &pattern[..literal]).find_map(|at| matches(text, at + literal, &pattern[literal..]))
-}
-
-/// Where a match of `pattern` at `at` ends.
-fn matches(text: &[u8], at: usize, pattern: &[u8]) -> Option<usize> {
-    let Some((&first, rest)) = pattern.split_first() else {
-        return Some(at);
-    };
-    match first {
-        b'*' => (at..=text.len().min(at + GAP)).find_map(|from| matches(text, from, rest)),
-        b'#' => {
-            let digits = text[at..].iter().take_while(|byte| is_number(**byte)).count();
-            (digits > 0).then(|| matches(text, at + digits, rest)).flatten()
-        }
-        literal => (text.get(at) == Some(&literal)).then(|| matches(text, at + 1, rest)).flatten(),
+        parse::text(&self.text)
     }
 }
 
 fn is_error(status: StatusCode) -> bool {
     status.is_client_error() || status.is_server_error()
-}
-
-fn is_number(byte: u8) -> bool {
-    byte.is_ascii_digit() || byte == b','
 }
