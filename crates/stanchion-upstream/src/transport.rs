@@ -47,9 +47,9 @@ pub use self::{
 ///
 /// # Pieces
 ///
-/// A frame of a body is what one read of the connection brought, even where an HTTP/1.1 server cut it into many chunks:
-/// their borders are taken out on the way to hyper. Nothing waits for more to come. Responses that are not of the plain
-/// form (chunk extensions, a length beside the chunks and the like) are left as they are.
+/// A frame of a body is what one read of the connection brought, over HTTP/1.1 32 KiB at most, even where a server cut
+/// it into many chunks: their borders are taken out on the way to hyper. Nothing waits for more to come. Responses that
+/// are not of the plain form (chunk extensions, a length beside the chunks and the like) are left as they are.
 ///
 /// # A stale keep-alive
 ///
@@ -70,6 +70,10 @@ pub use self::{
 /// | any broken exchange after it | `Transport` | `BeforeOutput` |
 #[derive(Clone)]
 pub struct Transport(Arc<Clients>);
+
+/// How much of an HTTP/1.1 connection is read at once. hyper's own measure begins with 8 KiB and grows, up to 400, with
+/// the reads that fill it; joined chunks do not.
+const READ: usize = 32 * 1024;
 
 type HttpClient = Client<Connect<HttpsConnector<HttpConnector>>, Full<Bytes>>;
 
@@ -122,7 +126,7 @@ impl fmt::Debug for Transport {
 /// Fixed: `TCP_NODELAY`; TCP keep-alive after 15 s, every 15 s, 3 times; on Linux `TCP_USER_TIMEOUT` 30 s, so that a
 /// request written into a connection that a NAT has forgotten fails in 30 s and not in 15 min; an HTTP/2 ping every 20
 /// s while a stream is open, with 20 s for its answer; HTTP/2 receive windows of 512 KiB a stream and 32 MiB a
-/// connection, so that one slow reader does not hold up the others.
+/// connection, so that one slow reader does not hold up the others; over HTTP/1.1 a response head of 32 KiB at most.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct TransportBuilder {
@@ -216,6 +220,7 @@ impl TransportBuilder {
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(self.pool_idle_timeout)
             .pool_max_idle_per_host(max_idle)
+            .http1_read_buf_exact_size(READ)
             .http2_only(self.http2_prior_knowledge)
             .http2_initial_stream_window_size(512 * 1024)
             .http2_initial_connection_window_size(32 * 1024 * 1024)

@@ -304,6 +304,37 @@ async fn chunks_that_come_together_come_out_together() {
 }
 
 #[tokio::test]
+async fn no_piece_is_larger_than_a_read() {
+    let data = "x".repeat(1 << 20);
+    let whole = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{data}", data.len());
+    let small =
+        format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{}0\r\n\r\n", "3\r\nabc\r\n".repeat(100_000));
+    let large = format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n100000\r\n{data}\r\n0\r\n\r\n");
+    for (reply, length) in [(whole, 1 << 20), (small, 300_000), (large, 1 << 20)] {
+        let server = Server::start().await;
+        let transport = Transport::builder().build();
+        let read = async {
+            let mut body = call(&transport, server.request()).await.unwrap().into_body();
+            let mut pieces = Vec::new();
+            while let Some(frame) = body.frame().await {
+                pieces.push(frame.unwrap().into_data().unwrap().len());
+            }
+            pieces
+        };
+        let (pieces, ()) = within(async {
+            join!(read, async {
+                let mut peer = server.accept().await;
+                peer.request().await;
+                peer.send(reply).await;
+            })
+        })
+        .await;
+        assert_eq!(pieces.iter().sum::<usize>(), length);
+        assert!(pieces.iter().all(|piece| *piece <= 32 * 1024), "{pieces:?}");
+    }
+}
+
+#[tokio::test]
 async fn an_answer_that_is_no_http_is_a_transport_failure() {
     let server = Server::start().await;
     let transport = Transport::builder().build();
