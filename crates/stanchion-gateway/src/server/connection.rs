@@ -1,4 +1,12 @@
-use std::{convert::Infallible, error::Error, future::Future, future::poll_fn, io, pin::pin, time::Duration};
+use std::{
+    convert::Infallible,
+    error::Error,
+    future::{Future, poll_fn},
+    io,
+    pin::pin,
+    task::{Poll, Waker},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -106,6 +114,16 @@ async fn serve_requests<A: Answer>(
     let mut connection = pin!(builder.serve_connection(stream, service));
     let mut clock = Clock::new(activity.clone(), limits);
     let mut draining = pin!(lifecycle.reached(Phase::Draining));
+    // Each event of a reply wakes this task: who waits for the drain is polled anew only once there is news.
+    let mut waits: Option<(Phase, Waker)> = None;
+    let mut draining = poll_fn(|cx| {
+        let now = lifecycle.phase();
+        if waits.as_ref().is_some_and(|(phase, waker)| *phase == now && waker.will_wake(cx.waker())) {
+            return Poll::Pending;
+        }
+        waits = Some((now, cx.waker().clone()));
+        draining.as_mut().poll(cx)
+    });
     let mut going = false;
     let ended = loop {
         tokio::select! {

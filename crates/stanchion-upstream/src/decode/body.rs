@@ -184,6 +184,10 @@ where
                 State::Plain | State::Untold { .. } => {}
             }
             let frame = match ready!(this.inner.as_mut().poll_frame(cx)) {
+                // As nearly all are: not taken apart.
+                Some(Ok(frame)) if frame.is_data() && matches!(this.state, State::Plain) => {
+                    return Poll::Ready(Some(Ok(frame)));
+                }
                 Some(Ok(frame)) => Some(frame),
                 None => None,
                 Some(Err(error)) => {
