@@ -1,10 +1,10 @@
 //! Pieces of a reply that are ready together leave in one write.
 //!
-//! A provider's connection hands its pieces over one by one, each with a turn of its own on the runtime; written as they come, each
-//! would cost a system call, whoever waits for them. So a piece in the midst of a reply is kept until the tasks that are ready have
-//! had their turn: if another piece came in the meantime, both go on together. Nobody waits for a time: a piece that came alone leaves
-//! with the next turn of its task. Where two did, those that follow are not kept for a while: a model that writes a token at a time
-//! would pay that turn for each.
+//! A provider's connection hands its pieces over one by one, each with a turn of its own on the runtime: those of HTTP/2 as it frames them,
+//! those of HTTP/1.1 one for each read. Written as they come, each would cost a system call, whoever waits for them. So a piece in the
+//! midst of a reply is kept until the tasks that are ready have had their turn: if another piece came in the meantime, both go on together.
+//! Nobody waits for a time: a piece that came alone leaves with the next turn of its task. Where two did, those that follow are not kept
+//! for a while: a model that writes a token at a time would pay that turn for each.
 
 use std::{
     future::Future,
