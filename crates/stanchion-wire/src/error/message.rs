@@ -2,7 +2,7 @@
 //!
 //! Sources: wire §1.8; cp §5.2 for quota and billing; os §3.3 and §6.2 for overflow and what excludes it.
 
-use std::time::Duration;
+use std::{cell::OnceCell, time::Duration};
 
 use http::StatusCode;
 use stanchion_core::hint::parse;
@@ -166,8 +166,8 @@ static SAYINGS: Phrases = Phrases::new(&[
 #[derive(Debug)]
 pub(super) struct Words {
     text: String,
-    /// A bit for each [`Saying`].
-    said: u32,
+    /// A bit for each [`Saying`]; looked for once anybody wants to know, since a code often decides alone.
+    said: OnceCell<u32>,
 }
 
 impl Words {
@@ -187,12 +187,11 @@ impl Words {
             }
             words.extend(word.chars().map(|c| if c == '\u{2019}' { '\'' } else { c.to_ascii_lowercase() }));
         }
-        let said = SAYINGS.said(words.as_bytes());
-        Self { text: words, said }
+        Self { text: words, said: OnceCell::new() }
     }
 
     fn say(&self, saying: Saying) -> bool {
-        self.said & 1 << saying as u32 != 0
+        self.said.get_or_init(|| SAYINGS.said(self.text.as_bytes())) & 1 << saying as u32 != 0
     }
 
     /// Whether the prompt does not fit.
