@@ -5,7 +5,7 @@ use std::{
 
 use http::Request;
 
-use crate::{Context, Selected, StreamRecord};
+use crate::{Selected, StreamRecord};
 
 /// What each of a request's attempts was answered, for whoever keeps account of it.
 ///
@@ -55,20 +55,15 @@ impl Attempts {
 
     /// Where a request's attempts are written down; `None` if nobody keeps account of them.
     pub fn of<B>(request: &Request<B>) -> Option<&Self> {
-        request.extensions().get().or_else(|| Context::of(request)?.replies())
+        request.extensions().get()
     }
 
-    /// Has a request's attempts written down in the list that is returned: that of its [`Context`], where there is one, or
-    /// else one in its extensions.
+    /// Has a request's attempts written down in the list that is returned: one of its own, not its
+    /// [`Context`](crate::Context)'s, since who sends a request twice at once keeps two accounts.
     pub fn attach<B>(request: &mut Request<B>) -> Self {
-        match Context::of(request) {
-            Some(context) => context.replies_or_init().clone(),
-            None => {
-                let list = Self::default();
-                request.extensions_mut().insert(list.clone());
-                list
-            }
-        }
+        let list = Self::default();
+        request.extensions_mut().insert(list.clone());
+        list
     }
 
     /// An attempt is sent. `None` if there are [as many](Self::MOST) already.
@@ -120,19 +115,17 @@ impl fmt::Debug for Attempts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Context;
 
     #[test]
-    fn a_request_carries_a_list_with_or_without_a_context() {
-        for context in [None, Some(Context::default())] {
-            let mut request = Request::new(());
-            if let Some(context) = context {
-                request.extensions_mut().insert(context);
-            }
-            assert!(Attempts::of(&request).is_none());
-            let list = Attempts::attach(&mut request);
-            assert!(Attempts::of(&request.clone()).unwrap().begin(None).is_some());
-            assert_eq!(list.take().len(), 1);
-        }
+    fn each_account_of_one_request_has_a_list_of_its_own() {
+        let mut request = Request::new(());
+        request.extensions_mut().insert(Context::default());
+        assert!(Attempts::of(&request).is_none());
+        let mut other = request.clone();
+        let (list, others) = (Attempts::attach(&mut request), Attempts::attach(&mut other));
+        assert!(Attempts::of(&request.clone()).unwrap().begin(None).is_some());
+        assert_eq!((list.take().len(), others.take().len()), (1, 0));
     }
 
     #[test]

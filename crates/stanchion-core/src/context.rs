@@ -8,7 +8,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Attempts, Event, RecoveryBudget, RetainedBytes, TraceContext};
+use crate::{Event, RecoveryBudget, RetainedBytes, TraceContext};
 
 /// Who waits for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -96,7 +96,6 @@ struct Shared {
     repaired: AtomicBool,
     footprint: OnceLock<u64>,
     retained: OnceLock<RetainedBytes>,
-    replies: OnceLock<Attempts>,
     trace: OnceLock<Option<TraceContext>>,
 }
 
@@ -176,7 +175,6 @@ impl ContextBuilder {
             repaired: AtomicBool::new(false),
             footprint: OnceLock::new(),
             retained: OnceLock::new(),
-            replies: OnceLock::new(),
             trace: self.trace,
         };
         Context(Arc::new(Inner { observer: self.observer, known: Known::Here(shared) }))
@@ -316,16 +314,6 @@ impl Context {
     /// Says it, unless it was said before.
     pub(crate) fn retain_in(&self, total: &RetainedBytes) {
         self.shared().retained.get_or_init(|| total.clone());
-    }
-
-    /// Where the request's attempts are written down; `None` if nobody keeps account of them.
-    pub(crate) fn replies(&self) -> Option<&Attempts> {
-        self.shared().replies.get()
-    }
-
-    /// The same, for one who keeps account of them.
-    pub(crate) fn replies_or_init(&self) -> &Attempts {
-        self.shared().replies.get_or_init(Attempts::default)
     }
 
     /// Where the request stands in a trace; `None` if it is in none. Its attempts tell their providers so.

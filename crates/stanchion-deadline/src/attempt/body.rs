@@ -7,7 +7,10 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use stanchion_core::{Failure, Phase, StallPhase, StreamRecord};
-use tokio::time::{Instant, Sleep};
+use tokio::{
+    task::coop,
+    time::{Instant, Sleep},
+};
 
 use super::{
     about::About,
@@ -146,7 +149,8 @@ where
             return Poll::Pending;
         }
         let Poll::Ready(expiry) = poll_clocks(this.watch, this.sleep.as_mut(), stage, this.about, cx) else {
-            let holds = !this.watch.has_told_stall();
+            // A task that has spent its turn is not registered with its timer.
+            let holds = coop::has_budget_remaining() && !this.watch.has_told_stall();
             *this.armed = holds.then(|| Armed { stage, waker: cx.waker().clone() });
             return Poll::Pending;
         };

@@ -19,6 +19,7 @@ use hyper_util::{
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
+    task::coop,
 };
 
 use super::{
@@ -121,8 +122,10 @@ async fn serve_requests<A: Answer>(
         if waits.as_ref().is_some_and(|(phase, waker)| *phase == now && waker.will_wake(cx.waker())) {
             return Poll::Pending;
         }
-        waits = Some((now, cx.waker().clone()));
-        draining.as_mut().poll(cx)
+        let reached = draining.as_mut().poll(cx);
+        // A task that has spent its turn is not registered.
+        waits = coop::has_budget_remaining().then(|| (now, cx.waker().clone()));
+        reached
     });
     let mut going = false;
     let ended = loop {

@@ -17,6 +17,11 @@ use tokio::time::{Sleep, sleep};
 
 use super::CommitWindow;
 
+/// How many pieces are held as they came.
+const AS_THEY_CAME: usize = 4;
+/// A later one that is smaller than this, in bytes, is copied: as it came, it holds all memory that its read was given.
+const SMALL: usize = 4 * 1024;
+
 pub(super) struct Holding<B> {
     pub(super) head: Parts,
     pub(super) held: VecDeque<Frame<Bytes>>,
@@ -103,7 +108,8 @@ where
                     if let Some(retained) = &mut self.retained {
                         retained.set(self.held_bytes as u64);
                     }
-                    self.held.push_back(frame);
+                    let many = self.held.len() >= AS_THEY_CAME;
+                    self.held.push_back(if many { frame.map_data(compact) } else { frame });
                 }
                 Some(Err(error)) => return Poll::Ready(Held::Fail(error.into().with_phase(Phase::BeforeOutput))),
                 None if self.is_whole() => return Poll::Ready(Held::Release { ended: true }),
@@ -153,4 +159,9 @@ where
             None => Poll::Pending,
         }
     }
+}
+
+/// A piece that is small, in memory of its own.
+fn compact(piece: Bytes) -> Bytes {
+    if piece.len() < SMALL { Bytes::copy_from_slice(&piece) } else { piece }
 }

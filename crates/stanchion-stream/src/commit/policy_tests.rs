@@ -136,6 +136,29 @@ async fn a_class_and_a_request_choose_for_themselves() {
     assert!(asked(layer, request, cut()).await.is_ok(), "the request's own choice goes first");
 }
 
+/// A piece of a few bytes that is held keeps no whole read in memory, once there are some.
+#[tokio::test(start_paused = true)]
+async fn small_pieces_that_are_held_have_memory_of_their_own() {
+    let reads: Vec<Bytes> = (0..10).map(|_| Bytes::from(vec![b'x'; 32 * 1024])).collect();
+    let mut pieces: Vec<Bytes> = reads[..9].iter().map(|read| read.slice(..60)).collect();
+    pieces.push(reads[9].clone());
+    let mut body = Some(ScriptedBody::new(pieces.into_iter().map(Step::Data)));
+    let provider = service_fn(move |_: Request<Full<Bytes>>| {
+        let response = Response::new(body.take().unwrap());
+        async move { Ok::<_, Infallible>(response) }
+    });
+    let response = complete().layer(provider).oneshot(plain()).await.unwrap();
+    let mut body = response.into_body();
+    let mut shared = Vec::new();
+    for read in &reads {
+        let piece = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        assert_eq!(piece, read.slice(..piece.len()));
+        shared.push(piece.as_ptr() == read.as_ptr());
+    }
+    assert_eq!(shared, [true, true, true, true, false, false, false, false, false, true]);
+    assert!(body.frame().await.is_none());
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_held_back_counts_as_retained_until_it_leaves() {
     let retained = RetainedBytes::default();

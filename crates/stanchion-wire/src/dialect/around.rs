@@ -32,7 +32,9 @@ impl Around {
 
     /// Remembers a chunk of this choice that is plain, whose text stands there, without its quotes.
     pub(super) fn remember(&mut self, data: &[u8], choice: u64, (from, to): (usize, usize)) {
+        // Nothing is known until all of it is: no part may stay of the one before.
         self.before.clear();
+        self.data_at = 0;
         if data.len() - (to - from) > Self::MOST {
             return;
         }
@@ -46,7 +48,6 @@ impl Around {
         let (begin, end) = padding.unzip();
         self.choice = choice;
         self.before.extend_from_slice(&data[..from]);
-        self.data_at = 0;
         self.behind.clear();
         self.behind.extend_from_slice(&behind[..begin.unwrap_or(behind.len())]);
         self.behind_padding = end.map(|end| behind[end..].to_vec());
@@ -54,7 +55,7 @@ impl Around {
 
     /// The choice of a chunk that is the same as the one that is remembered, but for its text; and how many bytes of that.
     pub(super) fn recognise(&self, data: &[u8]) -> Option<(u64, usize)> {
-        let before = &self.before[self.data_at..];
+        let before = self.before.get(self.data_at..)?;
         if before.is_empty() || !data.starts_with(before) {
             return None;
         }

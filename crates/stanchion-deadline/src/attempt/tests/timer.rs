@@ -2,10 +2,12 @@
 
 use std::{
     future::poll_fn,
-    pin::Pin,
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll, Wake, Waker},
 };
+
+use tokio::task::coop;
 
 use super::*;
 
@@ -57,6 +59,23 @@ async fn outcome(limits: AttemptLimits, script: &[(u64, Tells)], polls: u64, ane
         other => panic!("{other:?}"),
     });
     (frames, end, began.elapsed().as_millis(), stalls.collect())
+}
+
+/// The first turn is spent before the body is polled: no timer that is polled then knows whom to wake.
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_is_spent_leaves_no_timer_alone() {
+    let limits = AttemptLimits::builder().first_output(s(10)).idle(s(0)).total(s(600)).build().unwrap();
+    let body = attempt_of(Request::new(()), limits, &[(60, Tells::Output)]).await;
+    let (began, mut reading, mut is_spent) = (Instant::now(), pin!(read(body)), false);
+    let (_, end) = poll_fn(|cx| {
+        while !is_spent && coop::has_budget_remaining() {
+            let _ = pin!(coop::consume_budget()).poll(cx);
+        }
+        is_spent = true;
+        reading.as_mut().poll(cx)
+    })
+    .await;
+    assert_eq!((end.map(|(kind, _)| kind), began.elapsed()), (Some(FailureKind::FirstOutputTimeout), s(10)));
 }
 
 fn any_script() -> impl Strategy<Value = Vec<(u64, Tells)>> {

@@ -52,6 +52,11 @@ const CHAT: &str =
     "data: {\"id\":\"c1\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"@\"},\"finish_reason\":null}]}\n\n";
 const CLAUDE: &str = "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"@\"}}\n\n";
 
+/// One with more around its text than is remembered.
+fn large() -> String {
+    CHAT.replace("]}", &format!("],\"logprobs\":\"{}\"}}", "l".repeat(2_100)))
+}
+
 /// How an event is written around its text.
 fn event() -> impl Strategy<Value = String> {
     let chat = |from: &str, to: &str| CHAT.replace(from, to);
@@ -73,6 +78,7 @@ fn event() -> impl Strategy<Value = String> {
         chat("]}", "],\"obfuscation\":\"@\"}"),
         chat("\"content\":\"@\"", "\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":\"@\"}}]"),
         chat("\"content\":\"@\"", "\"content\":\"\""),
+        large(),
         CLAUDE.replace("event: content_block_delta\n", ""),
         CLAUDE.replace("\"index\":0", "\"index\":1"),
         CLAUDE.replace("\"text_delta\",\"text\"", "\"input_json_delta\",\"partial_json\""),
@@ -113,6 +119,18 @@ proptest! {
         let (long, _) = read(dialect, stream.as_bytes(), &cuts, true);
         let (short, _) = read(dialect, stream.as_bytes(), &cuts, false);
         prop_assert_eq!(short, long);
+    }
+}
+
+#[test]
+fn what_is_too_large_to_be_remembered_leaves_nothing_behind() {
+    let (small, large) = (CHAT.replace('@', "a"), large().replace('@', "b"));
+    for stream in [
+        [&*small, &*small, &*large, &*small, &*large, &*large, "data: [DONE]\n\n"].concat(),
+        [&*small, &*large, "data: {\"},\"finish_reason\":null}]}\n\n", &*small].concat(),
+    ] {
+        let [short, long] = [false, true].map(|all| read(Dialect::OpenAiChat, stream.as_bytes(), &[], all).0);
+        assert_eq!(short, long);
     }
 }
 
