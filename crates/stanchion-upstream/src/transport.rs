@@ -3,15 +3,18 @@
 mod body;
 mod chunks;
 mod connect;
+mod connection;
 mod failure;
 mod future;
 mod head;
+mod origin;
+mod pool;
 mod stream;
 mod tls;
 
 use std::{
     fmt,
-    sync::Arc,
+    sync::{Arc, RwLock},
     task::{Context, Poll},
     time::Duration,
 };
@@ -19,20 +22,21 @@ use std::{
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
+use hyper::client::conn::{http1, http2};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
-    client::legacy::{Client, connect::HttpConnector},
+    client::legacy::connect::HttpConnector,
     rt::{TokioExecutor, TokioTimer},
 };
 use stanchion_core::Failure;
 use tower_service::Service;
 
-use self::connect::Connect;
 pub use self::{
     body::TransportBody,
     future::TransportFuture,
     tls::{ClientTls, InvalidTls},
 };
+use self::{connect::Connect, origin::Keep, pool::Pool};
 
 /// Pooled HTTP/1.1 and HTTP/2 over TCP, and over TLS for `https`.
 ///
@@ -44,6 +48,10 @@ pub use self::{
 /// Over TLS, HTTP/2 is used where the server agrees to it (ALPN), else HTTP/1.1; without TLS HTTP/1.1, unless [prior
 /// knowledge](TransportBuilder::http2_prior_knowledge) says otherwise. The roots of trust are the platform's;
 /// `SSL_CERT_FILE` and `SSL_CERT_DIR` replace them, and [`ClientTls`] adds to them. Without any, plain `http` still works.
+///
+/// Over HTTP/1.1 a request takes the connection whose last reply ended last. Where none is free it opens one, and takes
+/// what comes first: that, or one that is given back; the other is kept for the next request. Over HTTP/2 all requests
+/// share one connection, and with prior knowledge they wait for the first of them to open it.
 ///
 /// # Pieces
 ///
@@ -69,20 +77,14 @@ pub use self::{
 /// | any other broken exchange before the response head | `Transport` | `Head` |
 /// | any broken exchange after it | `Transport` | `BeforeOutput` |
 #[derive(Clone)]
-pub struct Transport(Arc<Clients>);
+pub struct Transport(Arc<Pool>);
 
 /// How much of an HTTP/1.1 connection is read at once. hyper's own measure begins with 8 KiB and grows, up to 400, with
 /// the reads that fill it; joined chunks do not.
 const READ: usize = 32 * 1024;
 
-type HttpClient = Client<Connect<HttpsConnector<HttpConnector>>, Full<Bytes>>;
-
-struct Clients {
-    pooled: HttpClient,
-    /// Keeps no connection, so each of its requests has a fresh one.
-    fresh: HttpClient,
-    http2_prior_knowledge: bool,
-}
+/// Longer than any connection lives, and short enough to be added to any time.
+const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 impl Transport {
     /// A transport that is yet to be set up.
@@ -187,11 +189,22 @@ impl TransportBuilder {
 
     /// The transport. Reads the platform's roots of trust, which takes some milliseconds.
     pub fn build(self) -> Transport {
-        let connector = Connect::new(self.https(), self.connect_timeout);
-        Transport(Arc::new(Clients {
-            pooled: self.client(connector.clone(), self.pool_max_idle_per_host),
-            fresh: self.client(connector, 0),
+        let mut http1 = http1::Builder::new();
+        http1.read_buf_exact_size(Some(READ));
+        let mut http2 = http2::Builder::new(TokioExecutor::new());
+        http2
+            .timer(TokioTimer::new())
+            .initial_stream_window_size(512 * 1024)
+            .initial_connection_window_size(32 * 1024 * 1024)
+            .keep_alive_interval(Duration::from_secs(20))
+            .keep_alive_timeout(Duration::from_secs(20));
+        Transport(Arc::new(Pool {
+            connect: Connect::new(self.https(), self.connect_timeout),
+            http1,
+            http2,
             http2_prior_knowledge: self.http2_prior_knowledge,
+            keep: Keep { timeout: self.pool_idle_timeout.min(YEAR), max: self.pool_max_idle_per_host },
+            origins: RwLock::default(),
         }))
     }
 
@@ -212,20 +225,5 @@ impl TransportBuilder {
         } else {
             builder.enable_all_versions().wrap_connector(tcp)
         }
-    }
-
-    fn client(&self, connector: Connect<HttpsConnector<HttpConnector>>, max_idle: usize) -> HttpClient {
-        Client::builder(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(self.pool_idle_timeout)
-            .pool_max_idle_per_host(max_idle)
-            .http1_read_buf_exact_size(READ)
-            .http2_only(self.http2_prior_knowledge)
-            .http2_initial_stream_window_size(512 * 1024)
-            .http2_initial_connection_window_size(32 * 1024 * 1024)
-            .http2_keep_alive_interval(Duration::from_secs(20))
-            .http2_keep_alive_timeout(Duration::from_secs(20))
-            .build(connector)
     }
 }

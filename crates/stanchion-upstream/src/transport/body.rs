@@ -1,6 +1,7 @@
 use std::{
     fmt,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
@@ -9,17 +10,39 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use stanchion_core::Failure;
 
-use super::failure;
+use super::{connection::Connection, failure, origin::Origin};
 
 /// The body of a response, as it comes from the connection. Dropping it ends the exchange.
 pub struct TransportBody {
     incoming: Incoming,
     ended: bool,
+    /// Dropped after the body, so that the connection knows whether it can go on.
+    lease: Option<Lease>,
 }
 
 impl TransportBody {
-    pub(super) fn new(incoming: Incoming) -> Self {
-        Self { incoming, ended: false }
+    pub(super) fn new(incoming: Incoming, lease: Option<Lease>) -> Self {
+        Self { incoming, ended: false, lease }
+    }
+}
+
+/// A connection that serves one body, and goes back where it came from when that has ended.
+pub(super) struct Lease {
+    connection: Option<Connection>,
+    origin: Arc<Origin>,
+}
+
+impl Lease {
+    pub(super) fn new(connection: Connection, origin: Arc<Origin>) -> Self {
+        Self { connection: Some(connection), origin }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            self.origin.put(connection);
+        }
     }
 }
 
@@ -38,6 +61,7 @@ impl Body for TransportBody {
             None if self.incoming.size_hint().lower() > 0 => failure::short_body(),
             None => {
                 self.ended = true;
+                self.lease = None;
                 return Poll::Ready(None);
             }
         };

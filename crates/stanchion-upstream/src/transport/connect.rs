@@ -1,15 +1,8 @@
-use std::{
-    error::Error,
-    fmt,
-    future::Future,
-    pin::Pin,
-    task::{Context, Poll, ready},
-    time::Duration,
-};
+use std::{error::Error, fmt, sync::Arc, time::Duration};
 
 use http::Uri;
 use stanchion_core::BoxError;
-use tokio::time::{Sleep, sleep};
+use tokio::time::timeout;
 use tower_service::Service;
 
 use super::stream::{Tracked, TrackedIo};
@@ -21,51 +14,59 @@ pub(super) struct Connect<C> {
     limit: Duration,
 }
 
-impl<C> Connect<C> {
+impl<C> Connect<C>
+where
+    C: Service<Uri> + Clone,
+    C::Error: Into<BoxError>,
+{
     pub(super) fn new(connector: C, limit: Duration) -> Self {
         Self { connector, limit }
     }
-}
 
-impl<C> Service<Uri> for Connect<C>
-where
-    C: Service<Uri>,
-    C::Error: Into<BoxError>,
-    C::Future: Unpin,
-{
-    type Response = TrackedIo<C::Response>;
-    type Error = BoxError;
-    type Future = Connecting<C::Future>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.connector.poll_ready(cx).map_err(Into::into)
-    }
-
-    fn call(&mut self, uri: Uri) -> Self::Future {
-        Connecting { inner: self.connector.call(uri), timeout: Box::pin(sleep(self.limit)), limit: self.limit }
-    }
-}
-
-/// `Unpin`, as the client wants it: hence the box, one a connection.
-pub(super) struct Connecting<F> {
-    inner: F,
-    timeout: Pin<Box<Sleep>>,
-    limit: Duration,
-}
-
-impl<F, S, E> Future for Connecting<F>
-where
-    F: Future<Output = Result<S, E>> + Unpin,
-    E: Into<BoxError>,
-{
-    type Output = Result<TrackedIo<S>, BoxError>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Poll::Ready(connected) = Pin::new(&mut self.inner).poll(cx) {
-            return Poll::Ready(connected.map(Tracked::wrap).map_err(Into::into));
+    /// Connects to the server of a URI.
+    pub(super) async fn connect(&self, uri: Uri) -> Result<TrackedIo<C::Response>, ConnectError> {
+        let mut connector = self.connector.clone();
+        let connected = async {
+            std::future::poll_fn(|cx| connector.poll_ready(cx)).await?;
+            connector.call(uri).await
+        };
+        match timeout(self.limit, connected).await {
+            Ok(Ok(stream)) => Ok(Tracked::wrap(stream)),
+            Ok(Err(error)) => Err(ConnectError::Failed(Arc::from(error.into()))),
+            Err(_) => Err(ConnectError::Timeout(ConnectTimeout { limit: self.limit })),
         }
-        ready!(self.timeout.as_mut().poll(cx));
-        Poll::Ready(Err(ConnectTimeout { limit: self.limit }.into()))
+    }
+}
+
+/// Why there is no connection.
+#[derive(Debug, Clone)]
+pub(super) enum ConnectError {
+    /// The name was not found, the server refused, or a handshake failed.
+    Failed(Arc<dyn Error + Send + Sync>),
+    Timeout(ConnectTimeout),
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(_) => f.write_str("no connection"),
+            Self::Timeout(timeout) => timeout.fmt(f),
+        }
+    }
+}
+
+impl Error for ConnectError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Failed(error) => Some(&**error),
+            Self::Timeout(_) => None,
+        }
+    }
+}
+
+impl From<hyper::Error> for ConnectError {
+    fn from(error: hyper::Error) -> Self {
+        Self::Failed(Arc::new(error))
     }
 }
 

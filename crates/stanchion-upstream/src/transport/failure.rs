@@ -3,11 +3,9 @@
 use std::{error::Error, fmt, io, time::Duration};
 
 use h2::Reason;
-use http::Extensions;
-use hyper_util::client::legacy;
 use stanchion_core::{Failure, FailureKind, HintSource, Phase, RetryHint};
 
-use super::{connect::ConnectTimeout, stream::History};
+use super::{connect::ConnectError, connection::Connection};
 
 /// How long a server that asks for calm is left alone, at least.
 const CALM: Duration = Duration::from_secs(1);
@@ -25,40 +23,43 @@ fn find<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a 
 }
 
 /// Whether a request failed because the kept connection that it was written to had died in the meantime.
-pub(super) fn is_stale(error: &legacy::Error, http2_prior_knowledge: bool) -> bool {
-    let Some(connected) = error.connect_info() else {
-        return false;
-    };
-    let mut extras = Extensions::new();
-    connected.get_extras(&mut extras);
-    let Some(history) = extras.get::<History>() else {
-        return false;
-    };
+pub(super) fn is_stale(error: &hyper::Error, connection: &Connection) -> bool {
+    let history = connection.history();
     // On HTTP/2, bytes come for other streams as well; that none came for this one is why there is an error.
-    let http2 = http2_prior_knowledge || connected.is_negotiated_h2();
-    history.answered() && (http2 || history.silent()) && is_dead(error)
+    history.answered() && (connection.is_http2() || history.silent()) && is_dead(error)
 }
 
 /// Whether the connection itself is gone, without a word from the server.
-fn is_dead(error: &legacy::Error) -> bool {
+fn is_dead(error: &hyper::Error) -> bool {
     if let Some(error) = find::<h2::Error>(error) {
         return error.is_io();
     }
-    let hyper = find::<hyper::Error>(error).is_some_and(|error| {
-        error.is_incomplete_message() || error.is_closed() || error.is_canceled() || error.is_timeout()
-    });
-    hyper || find::<io::Error>(error).is_some()
+    error.is_incomplete_message()
+        || error.is_closed()
+        || error.is_canceled()
+        || error.is_timeout()
+        || find::<io::Error>(error).is_some()
+}
+
+/// There is nobody to send a request to.
+pub(super) fn no_origin() -> Failure {
+    Failure::new(FailureKind::Misconfigured).with_phase(Phase::Connect).with_source(io::Error::new(
+        io::ErrorKind::InvalidInput,
+        "the request's URI is not of the form http://host or https://host",
+    ))
+}
+
+/// A failure before there was a connection.
+pub(super) fn of_connect(error: ConnectError) -> Failure {
+    let failure = Failure::new(FailureKind::Connect).with_phase(Phase::Connect);
+    match error {
+        ConnectError::Timeout(timeout) => failure.with_limit(timeout.limit).with_source(timeout),
+        error @ ConnectError::Failed(_) => failure.with_source(error),
+    }
 }
 
 /// A failure before the response head.
-pub(super) fn of_exchange(error: legacy::Error) -> Failure {
-    if error.is_connect() {
-        let failure = Failure::new(FailureKind::Connect).with_phase(Phase::Connect);
-        return match find::<ConnectTimeout>(&error).copied() {
-            Some(timeout) => failure.with_limit(timeout.limit).with_source(timeout),
-            None => failure.with_source(error),
-        };
-    }
+pub(super) fn of_exchange(error: hyper::Error) -> Failure {
     let Some(http2) = find::<h2::Error>(&error).and_then(Http2Error::of) else {
         return Failure::new(FailureKind::Transport).with_source(error);
     };

@@ -3,68 +3,75 @@ use std::{
     future::Future,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
 };
 
 use bytes::Bytes;
 use http::{Extensions, Request, Response, Version};
 use http_body_util::Full;
-use hyper_util::client::legacy::ResponseFuture;
+use hyper::body::Incoming;
 use stanchion_core::Failure;
 
-use super::{Clients, TransportBody, failure, stream::History};
+use super::{TransportBody, body::Lease, connection::Connection, failure, origin::Origin, pool::Pool};
 
 /// The future of [`Transport`](super::Transport). Dropping it ends the exchange.
-pub struct TransportFuture {
-    exchange: ResponseFuture,
-    resend: Option<Box<Resend>>,
-}
-
-/// What the one free resend takes.
-struct Resend {
-    clients: Arc<Clients>,
-    request: Request<Full<Bytes>>,
-}
+pub struct TransportFuture(Pin<Box<dyn Future<Output = Result<Response<TransportBody>, Failure>> + Send>>);
 
 impl TransportFuture {
-    pub(super) fn new(clients: Arc<Clients>, mut request: Request<Full<Bytes>>) -> Self {
+    pub(super) fn new(pool: Arc<Pool>, mut request: Request<Full<Bytes>>) -> Self {
         // The client's own view of the request ends here, and the version follows from the connection.
         *request.extensions_mut() = Extensions::new();
         *request.version_mut() = Version::HTTP_11;
-        // What is sent gets a header more: the clone has no room to spare for it.
-        let kept = request.clone();
-        let exchange = clients.pooled.request(request);
-        Self { exchange, resend: Some(Box::new(Resend { clients, request: kept })) }
+        Self(Box::pin(exchange(pool, request)))
     }
+}
+
+async fn exchange(pool: Arc<Pool>, mut request: Request<Full<Bytes>>) -> Result<Response<TransportBody>, Failure> {
+    let origin = pool.origin(request.uri()).ok_or_else(failure::no_origin)?;
+    let mut connection = loop {
+        let Some(mut kept) = origin.take() else {
+            break Box::pin(pool.connection(origin.clone())).await.map_err(failure::of_connect)?;
+        };
+        // What is sent gets a header more: the clone has no room to spare for it.
+        let copy = request.clone();
+        let mut error = match kept.send(request, &origin).await {
+            Ok(response) => return Ok(reply(response, kept, origin)),
+            Err(error) => error,
+        };
+        let unsent = error.take_message().is_some();
+        let error = error.into_error();
+        if !unsent && !failure::is_stale(&error, &kept) {
+            return Err(failure::of_exchange(error));
+        }
+        origin.forget(kept.history());
+        request = copy;
+        if !unsent {
+            tracing::debug!(target: "stanchion", "a kept connection was stale: sent again on a fresh one");
+            break Box::pin(pool.open(origin.clone())).await.map_err(failure::of_connect)?;
+        }
+    };
+    match connection.send(request, &origin).await {
+        Ok(response) => Ok(reply(response, connection, origin)),
+        Err(error) => Err(failure::of_exchange(error.into_error())),
+    }
+}
+
+fn reply(response: Response<Incoming>, connection: Connection, origin: Arc<Origin>) -> Response<TransportBody> {
+    connection.history().answer();
+    let lease = (!connection.is_http2()).then(|| Lease::new(connection, origin));
+    response.map(|incoming| TransportBody::new(incoming, lease))
 }
 
 impl Future for TransportFuture {
     type Output = Result<Response<TransportBody>, Failure>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        loop {
-            let error = match ready!(Pin::new(&mut self.exchange).poll(cx)) {
-                Ok(mut response) => {
-                    if let Some(history) = response.extensions_mut().remove::<History>() {
-                        history.answer();
-                    }
-                    return Poll::Ready(Ok(response.map(TransportBody::new)));
-                }
-                Err(error) => error,
-            };
-            match self.resend.take() {
-                Some(resend) if failure::is_stale(&error, resend.clients.http2_prior_knowledge) => {
-                    tracing::debug!(target: "stanchion", "a kept connection was stale: sent again on a fresh one");
-                    self.exchange = resend.clients.fresh.request(resend.request);
-                }
-                _ => return Poll::Ready(Err(failure::of_exchange(error))),
-            }
-        }
+        self.0.as_mut().poll(cx)
     }
 }
 
 impl fmt::Debug for TransportFuture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TransportFuture").field("resendable", &self.resend.is_some()).finish_non_exhaustive()
+        f.debug_struct("TransportFuture").finish_non_exhaustive()
     }
 }

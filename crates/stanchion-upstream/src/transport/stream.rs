@@ -20,7 +20,7 @@ use super::chunks::ChunkJoin;
 /// A connection as the client takes it, tracked. Tokio's side of it shows what was read, which hyper's does not.
 pub(super) type TrackedIo<S> = TokioIo<Tracked<TokioIo<S>>>;
 
-/// What is known of one connection. Travels with it through the pool, and comes back with each response and error.
+/// What is known of one connection. Clones are of the same one.
 #[derive(Debug, Clone, Default)]
 pub(super) struct History(Arc<Marks>);
 
@@ -39,6 +39,11 @@ impl History {
     /// Whether any response head ever came.
     pub(super) fn answered(&self) -> bool {
         self.0.answered.load(Relaxed)
+    }
+
+    /// Whether both are of one connection.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// Whether no byte has come since the last one was written.
@@ -64,9 +69,15 @@ impl<S> Tracked<TokioIo<S>> {
     }
 }
 
+impl<S> Tracked<S> {
+    pub(super) fn history(&self) -> &History {
+        &self.history
+    }
+}
+
 impl<S: Connection> Connection for Tracked<S> {
     fn connected(&self) -> Connected {
-        self.stream.connected().extra(self.history.clone())
+        self.stream.connected()
     }
 }
 

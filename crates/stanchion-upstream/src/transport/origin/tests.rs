@@ -1,0 +1,207 @@
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::{body::Incoming, client::conn::http1};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+
+use super::*;
+use crate::transport::connect::ConnectTimeout;
+
+const KEEP: Keep = Keep { timeout: Duration::from_secs(90), max: 2 };
+
+fn origin(keep: Keep) -> Arc<Origin> {
+    Arc::new(Origin::new(Uri::from_static("http://provider:8080/"), keep))
+}
+
+/// A connection that is driven, and the server's side of it.
+async fn connection() -> (Connection, DuplexStream) {
+    let (client, server) = tokio::io::duplex(4096);
+    let (mut sender, connection) = http1::handshake(TokioIo::new(client)).await.unwrap();
+    tokio::spawn(connection);
+    sender.ready().await.unwrap();
+    (Connection::http1(sender, History::default()), server)
+}
+
+/// A response whose body is not at its end.
+async fn begun(connection: &mut Connection, server: &mut DuplexStream, origin: &Origin) -> Response<Incoming> {
+    let request = Request::post("http://provider:8080/").body(Full::new(Bytes::new())).unwrap();
+    let (response, ()) = tokio::join!(connection.send(request, origin), async {
+        server.read_buf(&mut Vec::new()).await.unwrap();
+        server.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{").await.unwrap();
+    });
+    response.unwrap()
+}
+
+/// Lets all else that can run do so.
+async fn settle() {
+    for _ in 0..8 {
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn is_closed(mut server: DuplexStream) -> bool {
+    settle().await;
+    matches!(tokio::time::timeout(Duration::from_millis(1), server.read_u8()).await, Ok(Err(_)))
+}
+
+fn waiting(origin: &Arc<Origin>, all_share_one: bool) -> Waiting {
+    let Err(waiting) = origin.take_or_wait(all_share_one) else { panic!("something is kept") };
+    waiting
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_given_back_last_is_taken_first() {
+    let origin = origin(KEEP);
+    let ((first, _first_server), (second, _second_server)) = (connection().await, connection().await);
+    let histories = [first.history().clone(), second.history().clone()];
+    origin.put(first);
+    origin.put(second);
+    assert!(origin.take().unwrap().history().is(&histories[1]));
+    assert!(origin.take().unwrap().history().is(&histories[0]));
+    assert!(origin.take().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_are_kept_than_may_be() {
+    let origin = origin(KEEP);
+    let mut servers = Vec::new();
+    for _ in 0..3 {
+        let (connection, server) = connection().await;
+        origin.put(connection);
+        servers.push(server);
+    }
+    let mut closed = Vec::new();
+    for server in servers {
+        closed.push(is_closed(server).await);
+    }
+    assert_eq!(closed, [false, false, true]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_has_died_makes_room() {
+    let origin = origin(KEEP);
+    let mut servers = Vec::new();
+    for _ in 0..2 {
+        let (connection, server) = connection().await;
+        origin.put(connection);
+        servers.push(server);
+    }
+    servers.clear();
+    settle().await;
+    let (connection, _server) = connection().await;
+    let history = connection.history().clone();
+    origin.put(connection);
+    assert!(origin.take().unwrap().history().is(&history));
+    assert!(origin.take().is_none() && origin.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_kept_for_too_long_is_closed_and_not_taken() {
+    let origin = origin(KEEP);
+    let (old, old_server) = connection().await;
+    origin.put(old);
+    tokio::time::advance(KEEP.timeout / 2).await;
+    let (young, young_server) = connection().await;
+    origin.put(young);
+    tokio::time::advance(KEEP.timeout / 2).await;
+    assert!(is_closed(old_server).await);
+    assert!(origin.take().is_some_and(|taken| !taken.is_closed()));
+    assert!(origin.is_empty());
+    // It is swept again when something is kept again.
+    tokio::time::advance(KEEP.timeout).await;
+    let (again, again_server) = connection().await;
+    origin.put(again);
+    tokio::time::sleep(KEEP.timeout * 2).await;
+    assert!(is_closed(again_server).await);
+    drop(young_server);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_given_back_before_its_reply_has_ended_is_taken_only_after() {
+    let origin = origin(KEEP);
+    let (mut connection, mut server) = connection().await;
+    let response = begun(&mut connection, &mut server, &origin).await;
+    origin.put(connection);
+    assert!(origin.take().is_none() && !origin.is_empty());
+    server.write_all(b"}").await.unwrap();
+    assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "{}");
+    settle().await;
+    assert!(origin.take().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_whose_reply_is_dropped_is_never_taken() {
+    let origin = origin(KEEP);
+    let (mut connection, mut server) = connection().await;
+    let response = begun(&mut connection, &mut server, &origin).await;
+    drop(response);
+    origin.put(connection);
+    settle().await;
+    assert!(origin.take().is_none() && origin.is_empty());
+    assert!(is_closed(server).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_first_is_served_first_and_who_has_gone_is_passed_over() {
+    let origin = origin(KEEP);
+    let [gone, mut first, mut second] = [(); 3].map(|()| waiting(&origin, false));
+    assert!(matches!(first.part, Part::OpensItsOwn) && matches!(second.part, Part::OpensItsOwn));
+    drop(gone);
+    let (connection, _server) = connection().await;
+    origin.put(connection);
+    assert!(second.arrival.try_recv().is_err());
+    assert!(first.arrival.try_recv().unwrap().is_ok());
+    assert!(origin.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_is_not_given_one_that_is_not_ready() {
+    let origin = origin(KEEP);
+    let mut waiting = waiting(&origin, false);
+    let (mut connection, mut server) = connection().await;
+    let _response = begun(&mut connection, &mut server, &origin).await;
+    origin.put(connection);
+    assert!(waiting.arrival.try_recv().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn they_who_have_gone_do_not_pile_up() {
+    let origin = origin(KEEP);
+    for _ in 0..1000 {
+        drop(waiting(&origin, false));
+    }
+    assert!(origin.state().waiting.len() <= 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_first_opens_what_all_share_and_the_next_does_when_it_is_dropped() {
+    let origin = origin(KEEP);
+    let first = waiting(&origin, true);
+    let second = waiting(&origin, true);
+    assert!(matches!((&first.part, &second.part), (Part::OpensForAll(_), Part::Waits)));
+    drop(first);
+    assert!(second.arrival.await.is_err(), "it is to ask again");
+    let again = waiting(&origin, true);
+    assert!(matches!(again.part, Part::OpensForAll(_)));
+    let also = waiting(&origin, true);
+
+    let error = ConnectError::Timeout(ConnectTimeout { limit: Duration::from_secs(1) });
+    origin.refuse(&error);
+    assert!(also.arrival.await.unwrap().is_err());
+}
+
+#[test]
+fn the_host_has_its_port_unless_it_is_the_schemes_own() {
+    for (uri, host) in [
+        ("http://provider/", "provider"),
+        ("http://provider:80/", "provider"),
+        ("http://provider:443/", "provider:443"),
+        ("https://provider:443/", "provider"),
+        ("https://provider:80/", "provider:80"),
+        ("https://[::1]:8443/", "[::1]:8443"),
+        ("https://somebody:secret@provider/", "provider"),
+    ] {
+        assert_eq!(Origin::new(Uri::from_static(uri), KEEP).host(), host, "{uri}");
+    }
+}
