@@ -6,7 +6,9 @@ use std::{
 
 use http::{HeaderValue, Uri, uri::Port};
 use tokio::{
+    runtime::Handle,
     sync::oneshot,
+    task::AbortHandle,
     time::{Instant, sleep_until},
 };
 
@@ -41,8 +43,8 @@ struct State {
     waiting: VecDeque<oneshot::Sender<Arrival>>,
     /// Somebody opens the one connection that all others wait for.
     opening: bool,
-    /// A task looks after what has been kept for too long.
-    swept: bool,
+    /// Looks after what has been kept for too long.
+    sweeper: Option<AbortHandle>,
 }
 
 struct Idle {
@@ -166,12 +168,15 @@ impl Origin {
 
     /// Sees to it that what has been kept for too long is let go, as long as anything is kept.
     fn sweep(self: &Arc<Self>, state: &mut State) {
-        if std::mem::replace(&mut state.swept, true) {
+        // It is finished, too, where its runtime has ended.
+        if state.sweeper.as_ref().is_some_and(|sweeper| !sweeper.is_finished()) {
             return;
         }
+        // A body may be dropped anywhere: then the next one sees to it.
+        let Ok(runtime) = Handle::try_current() else { return };
         let origin = Arc::downgrade(self);
         let mut next = Instant::now() + self.keep.timeout;
-        tokio::spawn(async move {
+        let sweeper = runtime.spawn(async move {
             loop {
                 sleep_until(next).await;
                 match origin.upgrade().and_then(|origin| origin.let_go()) {
@@ -180,6 +185,7 @@ impl Origin {
                 }
             }
         });
+        state.sweeper = Some(sweeper.abort_handle());
     }
 
     /// Lets go what is closed or has been kept for too long, and tells when there will be more, if anything is left.
@@ -190,7 +196,9 @@ impl Origin {
         state.idle.retain(stays);
         state.shared.take_if(|shared| !stays(shared));
         let oldest = state.idle.first().into_iter().chain(&state.shared).map(|idle| idle.since).min();
-        state.swept = oldest.is_some();
+        if oldest.is_none() {
+            state.sweeper = None;
+        }
         oldest.map(|since| since + self.keep.timeout)
     }
 

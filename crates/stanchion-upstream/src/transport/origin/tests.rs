@@ -117,6 +117,25 @@ async fn what_is_kept_for_too_long_is_closed_and_not_taken() {
     drop(young_server);
 }
 
+/// As after the end of a runtime whose transport goes on in another, or where a body is dropped outside of any.
+#[test]
+fn it_is_swept_again_where_the_sweeper_or_the_runtime_is_gone() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let (origin, other) = (origin(KEEP), runtime());
+    runtime().block_on(async {
+        let (connection, _server) = connection().await;
+        origin.put(connection);
+    });
+    let (outside, outside_server) = other.block_on(connection());
+    origin.put(outside);
+    other.block_on(async {
+        let (inside, inside_server) = connection().await;
+        origin.put(inside);
+        tokio::time::sleep(KEEP.timeout * 2).await;
+        assert!(origin.is_empty() && is_closed(outside_server).await && is_closed(inside_server).await);
+    });
+}
+
 #[tokio::test(start_paused = true)]
 async fn one_that_is_given_back_before_its_reply_has_ended_is_taken_only_after() {
     let origin = origin(KEEP);
