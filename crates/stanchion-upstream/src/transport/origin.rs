@@ -76,14 +76,14 @@ impl Origin {
 
     /// A connection that can take a request now, if there is one.
     pub(super) fn take(&self) -> Option<Connection> {
-        self.state().take(self.keep.timeout)
+        self.state().take()
     }
 
     /// A connection that can take a request now, or a place among those who wait for one, of whom only the first is to
     /// open one if all can share it.
     pub(super) fn take_or_wait(self: &Arc<Self>, all_share_one: bool) -> Result<Connection, Waiting> {
         let mut state = self.state();
-        if let Some(connection) = state.take(self.keep.timeout) {
+        if let Some(connection) = state.take() {
             return Ok(connection);
         }
         while state.waiting.front().is_some_and(oneshot::Sender::is_closed) {
@@ -208,25 +208,16 @@ impl Origin {
 }
 
 impl State {
-    fn take(&mut self, timeout: Duration) -> Option<Connection> {
+    fn take(&mut self) -> Option<Connection> {
         if let Some(shared) = self.share() {
             return Some(shared);
         }
         // The last that was given back has the warmest caches, on both sides. One that is not ready yet may be next time.
-        let mut at = self.idle.len();
-        while let Some(before) = at.checked_sub(1) {
-            at = before;
-            let connection = &self.idle[at].connection;
-            if connection.is_closed() {
-                self.idle.remove(at);
-            } else if connection.is_ready() {
-                let idle = self.idle.remove(at);
-                if idle.since.elapsed() < timeout {
-                    return Some(idle.connection);
-                }
-                // So are all before it.
-                self.idle.drain(..at);
-                return None;
+        let is_settled = |idle: &Idle| idle.connection.is_ready() || idle.connection.is_closed();
+        while let Some(at) = self.idle.iter().rposition(is_settled) {
+            let Idle { connection, .. } = self.idle.remove(at);
+            if !connection.is_closed() {
+                return Some(connection);
             }
         }
         None
