@@ -8,6 +8,8 @@ mod failure;
 mod future;
 mod head;
 mod origin;
+#[cfg(test)]
+mod peer;
 mod pool;
 mod stream;
 mod tls;
@@ -51,7 +53,7 @@ use self::{connect::Connect, origin::Keep, pool::Pool};
 ///
 /// Over HTTP/1.1 a request takes the connection whose last reply ended last. Where none is free it opens one, and takes
 /// what comes first: that, or one that is given back; the other is kept for the next request. Over HTTP/2 all requests
-/// share one connection, and with prior knowledge they wait for the first of them to open it.
+/// share one connection, and with prior knowledge they wait until it is open, and fail together if it cannot be.
 ///
 /// # Pieces
 ///
@@ -62,8 +64,8 @@ use self::{connect::Connect, origin::Keep, pool::Pool};
 /// # A stale keep-alive
 ///
 /// A server may close an idle connection at the very moment at which a request is written to it. So if a connection
-/// that had answered before dies before any byte of the next response, the request is sent once more, once, on a
-/// connection that is certainly fresh. That is no new attempt and nothing is told of it but a `debug` line. A fresh
+/// that had answered before dies before any byte of the next response, the request is sent once more, once, on one that
+/// was opened after that. That is no new attempt and nothing is told of it but a `debug` line. A fresh
 /// connection's death is a failure at once: nothing explains it away. A resend is *very likely*, not provably, the
 /// first that the provider sees.
 ///
@@ -71,7 +73,8 @@ use self::{connect::Connect, origin::Keep, pool::Pool};
 ///
 /// | what happened | kind | phase |
 /// |---|---|---|
-/// | name not found, refused, TLS handshake failed, or none of it within the connect limit | `Connect` | `Connect` |
+/// | name not found, refused, a handshake failed, or none of it within the connect limit | `Connect` | `Connect` |
+/// | no `http` or `https` URI with a host, or `CONNECT`: there are no tunnels, and no upgrades | `Misconfigured` | `Connect` |
 /// | HTTP/2 `REFUSED_STREAM`, or `GOAWAY` below the request's stream | `Unprocessed` | `Head` |
 /// | HTTP/2 `ENHANCE_YOUR_CALM` | `Overloaded`, with a hint of 1 s | `Head` |
 /// | any other broken exchange before the response head | `Transport` | `Head` |
@@ -158,7 +161,7 @@ impl TransportBuilder {
         self
     }
 
-    /// How long an idle connection is kept. Default: 90 s.
+    /// How long an idle connection is kept. Default: 90 s. 0: none is kept.
     ///
     /// A server that closes earlier (5 s for Node and uvicorn, 60 to 75 s for common proxies) is noticed while the
     /// connection is idle; what is left is a race within one round trip, which the free resend covers. A shorter time
@@ -169,7 +172,8 @@ impl TransportBuilder {
         self
     }
 
-    /// How many idle connections are kept to one scheme, host and port. Default: 256. 0: none is kept.
+    /// How many idle connections are kept to one scheme, host and port. Default: 256. 0: none is kept, or shared: each
+    /// request has one of its own.
     pub fn pool_max_idle_per_host(mut self, max: usize) -> Self {
         self.pool_max_idle_per_host = max;
         self
@@ -203,7 +207,10 @@ impl TransportBuilder {
             http1,
             http2,
             http2_prior_knowledge: self.http2_prior_knowledge,
-            keep: Keep { timeout: self.pool_idle_timeout.min(YEAR), max: self.pool_max_idle_per_host },
+            keep: Keep {
+                timeout: self.pool_idle_timeout.min(YEAR),
+                max: if self.pool_idle_timeout.is_zero() { 0 } else { self.pool_max_idle_per_host },
+            },
             origins: RwLock::default(),
         }))
     }

@@ -22,7 +22,16 @@ pub struct TransportBody {
 
 impl TransportBody {
     pub(super) fn new(incoming: Incoming, lease: Option<Lease>) -> Self {
-        Self { incoming, ended: false, lease }
+        let mut body = Self { incoming, ended: false, lease };
+        body.give_back_at_the_end();
+        body
+    }
+
+    /// Whoever keeps a body that has ended, or does not look for its end, keeps no connection.
+    fn give_back_at_the_end(&mut self) {
+        if self.incoming.is_end_stream() {
+            self.lease = None;
+        }
     }
 }
 
@@ -55,7 +64,10 @@ impl Body for TransportBody {
             return Poll::Ready(None);
         }
         let failure = match ready!(Pin::new(&mut self.incoming).poll_frame(cx)) {
-            Some(Ok(frame)) => return Poll::Ready(Some(Ok(frame))),
+            Some(Ok(frame)) => {
+                self.give_back_at_the_end();
+                return Poll::Ready(Some(Ok(frame)));
+            }
             Some(Err(error)) => failure::of_body(error),
             // An HTTP/2 stream that is reset with NO_ERROR ends like a whole one, however much of it is missing.
             None if self.incoming.size_hint().lower() > 0 => failure::short_body(),

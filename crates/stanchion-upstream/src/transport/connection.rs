@@ -13,6 +13,8 @@ use super::{origin::Origin, stream::History};
 pub(super) struct Connection {
     sender: Sender,
     history: History,
+    /// Opened for the one request that it is about to serve.
+    is_fresh: bool,
 }
 
 #[derive(Debug)]
@@ -26,11 +28,11 @@ pub(super) type Sent = Result<Response<Incoming>, TrySendError<Request<Full<Byte
 
 impl Connection {
     pub(super) fn http1(sender: http1::SendRequest<Full<Bytes>>, history: History) -> Self {
-        Self { sender: Sender::Http1(sender), history }
+        Self { sender: Sender::Http1(sender), history, is_fresh: true }
     }
 
     pub(super) fn http2(sender: http2::SendRequest<Full<Bytes>>, history: History) -> Self {
-        Self { sender: Sender::Http2(sender), history }
+        Self { sender: Sender::Http2(sender), history, is_fresh: true }
     }
 
     pub(super) fn history(&self) -> &History {
@@ -41,11 +43,21 @@ impl Connection {
         matches!(self.sender, Sender::Http2(_))
     }
 
+    /// Whether nobody else has sent anything on it.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.is_fresh
+    }
+
+    pub(super) fn kept(mut self) -> Self {
+        self.is_fresh = false;
+        self
+    }
+
     /// Another handle, where requests can share the connection.
     pub(super) fn share(&self) -> Option<Self> {
         match &self.sender {
             Sender::Http1(_) => None,
-            Sender::Http2(sender) => Some(Self::http2(sender.clone(), self.history.clone())),
+            Sender::Http2(sender) => Some(Self::http2(sender.clone(), self.history.clone()).kept()),
         }
     }
 
@@ -65,14 +77,23 @@ impl Connection {
         }
     }
 
+    /// Waits until a request can be sent: what reads a reply may be ahead of what drives the connection.
+    pub(super) async fn ready(&mut self) -> hyper::Result<()> {
+        match &mut self.sender {
+            Sender::Http1(sender) => sender.ready().await,
+            Sender::Http2(sender) => sender.ready().await,
+        }
+    }
+
     /// Sends a request to the origin that the connection leads to. An error gives the request back where none of it
     /// was written.
     pub(super) async fn send(&mut self, mut request: Request<Full<Bytes>>, origin: &Origin) -> Sent {
         match &mut self.sender {
             Sender::Http1(sender) => {
                 request.headers_mut().entry(HOST).or_insert_with(|| origin.host().clone());
-                // The origin form of RFC 9112, section 3.2.1.
-                *request.uri_mut() = request.uri().path_and_query().cloned().map(Uri::from).unwrap_or_default();
+                // The origin form of RFC 9112, section 3.2.1. An empty path reads as the default.
+                let path = request.uri().path_and_query().filter(|path| path.as_str() != "/");
+                *request.uri_mut() = path.cloned().map(Uri::from).unwrap_or_default();
                 sender.try_send_request(request).await
             }
             Sender::Http2(sender) => sender.try_send_request(request).await,

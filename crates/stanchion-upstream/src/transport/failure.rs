@@ -49,6 +49,13 @@ pub(super) fn no_origin() -> Failure {
     ))
 }
 
+/// A tunnel is asked for.
+pub(super) fn tunnel() -> Failure {
+    Failure::new(FailureKind::Misconfigured)
+        .with_phase(Phase::Connect)
+        .with_source(io::Error::new(io::ErrorKind::Unsupported, "this transport makes no tunnels: CONNECT is not sent"))
+}
+
 /// A failure before there was a connection.
 pub(super) fn of_connect(error: ConnectError) -> Failure {
     let failure = Failure::new(FailureKind::Connect).with_phase(Phase::Connect);

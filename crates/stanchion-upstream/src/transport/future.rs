@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Extensions, Request, Response, Version};
+use http::{Extensions, Method, Request, Response, Version};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use stanchion_core::Failure;
@@ -27,11 +27,18 @@ impl TransportFuture {
 }
 
 async fn exchange(pool: Arc<Pool>, mut request: Request<Full<Bytes>>) -> Result<Response<TransportBody>, Failure> {
+    if request.method() == Method::CONNECT {
+        return Err(failure::tunnel());
+    }
     let origin = pool.origin(request.uri()).ok_or_else(failure::no_origin)?;
     let mut connection = loop {
-        let Some(mut kept) = origin.take() else {
-            break Box::pin(pool.connection(origin.clone())).await.map_err(failure::of_connect)?;
+        let mut kept = match origin.take() {
+            Some(kept) => kept,
+            None => Box::pin(pool.clone().connection(origin.clone())).await.map_err(failure::of_connect)?,
         };
+        if kept.is_fresh() {
+            break kept;
+        }
         // What is sent gets a header more: the clone has no room to spare for it.
         let copy = request.clone();
         let mut error = match kept.send(request, &origin).await {
@@ -47,7 +54,13 @@ async fn exchange(pool: Arc<Pool>, mut request: Request<Full<Bytes>>) -> Result<
         request = copy;
         if !unsent {
             tracing::debug!(target: "stanchion", "a kept connection was stale: sent again on a fresh one");
-            break Box::pin(pool.open(origin.clone())).await.map_err(failure::of_connect)?;
+            // All that were under way on one connection go on on one.
+            let fresh = if kept.is_http2() {
+                Box::pin(pool.connection(origin.clone())).await
+            } else {
+                Box::pin(pool.open(origin.clone())).await
+            };
+            break fresh.map_err(failure::of_connect)?;
         }
     };
     match connection.send(request, &origin).await {

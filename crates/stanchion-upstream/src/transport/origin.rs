@@ -76,14 +76,14 @@ impl Origin {
 
     /// A connection that can take a request now, if there is one.
     pub(super) fn take(&self) -> Option<Connection> {
-        self.state().take()
+        self.state().take(self.keep.timeout)
     }
 
     /// A connection that can take a request now, or a place among those who wait for one, of whom only the first is to
     /// open one if all can share it.
     pub(super) fn take_or_wait(self: &Arc<Self>, all_share_one: bool) -> Result<Connection, Waiting> {
         let mut state = self.state();
-        if let Some(connection) = state.take() {
+        if let Some(connection) = state.take(self.keep.timeout) {
             return Ok(connection);
         }
         while state.waiting.front().is_some_and(oneshot::Sender::is_closed) {
@@ -91,7 +91,11 @@ impl Origin {
         }
         let (sender, arrival) = oneshot::channel();
         state.waiting.push_back(sender);
-        let part = if !all_share_one {
+        // What is kept and cannot be taken is about to be ready, sooner than one that is opened now.
+        if let Some(Idle { connection, .. }) = state.idle.pop() {
+            self.settle(&mut state, connection);
+        }
+        let part = if !all_share_one || self.keep.max == 0 {
             Part::OpensItsOwn
         } else if std::mem::replace(&mut state.opening, true) {
             Part::Waits
@@ -102,26 +106,42 @@ impl Origin {
     }
 
     /// Takes back a connection whose reply has ended: for one who waits, or to be kept.
-    ///
-    /// It need not be ready yet: what reads the reply may be ahead of what drives the connection.
-    pub(super) fn put(self: &Arc<Self>, mut connection: Connection) {
+    pub(super) fn put(self: &Arc<Self>, connection: Connection) {
         // One that is shared has been kept since it was opened.
-        if connection.is_http2() || connection.is_closed() {
+        if connection.is_http2() || connection.is_closed() || self.keep.max == 0 {
             return;
         }
+        let mut connection = connection.kept();
         let mut state = self.state();
-        if connection.is_ready() {
-            while let Some(waiting) = state.waiting.pop_front() {
-                let Err(Ok(back)) = waiting.send(Ok(connection)) else { return };
-                connection = back;
-            }
+        state.waiting.retain(|waiting| !waiting.is_closed());
+        if !state.waiting.is_empty() && !connection.is_ready() {
+            return self.settle(&mut state, connection);
         }
+        while let Some(waiting) = state.waiting.pop_front() {
+            let Err(Ok(back)) = waiting.send(Ok(connection)) else { return };
+            connection = back;
+        }
+        self.keep(&mut state, connection);
+    }
+
+    /// Puts a connection back once it is ready.
+    fn settle(self: &Arc<Self>, state: &mut State, mut connection: Connection) {
+        let Ok(runtime) = Handle::try_current() else { return self.keep(state, connection) };
+        let origin = self.clone();
+        runtime.spawn(async move {
+            if connection.ready().await.is_ok() {
+                origin.put(connection);
+            }
+        });
+    }
+
+    fn keep(self: &Arc<Self>, state: &mut State, connection: Connection) {
         if state.idle.len() >= self.keep.max {
             state.idle.retain(|idle| !idle.connection.is_closed());
         }
         if state.idle.len() < self.keep.max {
             state.idle.push(Idle { connection, since: Instant::now() });
-            self.sweep(&mut state);
+            self.sweep(state);
         }
     }
 
@@ -132,6 +152,9 @@ impl Origin {
 
     /// Keeps a new connection for all, and gives it to those who wait, or another that was faster.
     pub(super) fn put_shared(self: &Arc<Self>, connection: Connection) -> Connection {
+        if self.keep.max == 0 {
+            return connection;
+        }
         let mut state = self.state();
         if let Some(faster) = state.share() {
             return faster;
@@ -142,9 +165,7 @@ impl Origin {
                 let _ = waiting.send(Ok(handle));
             }
         }
-        if self.keep.max > 0
-            && let Some(kept) = connection.share()
-        {
+        if let Some(kept) = connection.share() {
             state.shared = Some(Idle { connection: kept, since: Instant::now() });
             self.sweep(&mut state);
         }
@@ -161,7 +182,8 @@ impl Origin {
 
     /// Tells all who wait for the one connection that there is none.
     pub(super) fn refuse(&self, error: &ConnectError) {
-        for waiting in std::mem::take(&mut self.state().waiting) {
+        let all = std::mem::take(&mut self.state().waiting);
+        for waiting in all {
             let _ = waiting.send(Err(error.clone()));
         }
     }
@@ -207,19 +229,30 @@ impl Origin {
     }
 }
 
+impl Drop for Origin {
+    fn drop(&mut self) {
+        if let Some(sweeper) = self.state().sweeper.take() {
+            sweeper.abort();
+        }
+    }
+}
+
 impl State {
-    fn take(&mut self) -> Option<Connection> {
+    fn take(&mut self, timeout: Duration) -> Option<Connection> {
         if let Some(shared) = self.share() {
             return Some(shared);
         }
-        // The last that was given back has the warmest caches, on both sides. One that is not ready yet may be next time.
-        let is_settled = |idle: &Idle| idle.connection.is_ready() || idle.connection.is_closed();
-        while let Some(at) = self.idle.iter().rposition(is_settled) {
-            let Idle { connection, .. } = self.idle.remove(at);
-            if !connection.is_closed() {
-                return Some(connection);
-            }
+        if self.idle.last()?.connection.is_closed() {
+            self.idle.retain(|idle| !idle.connection.is_closed());
         }
+        // The last that was given back has the warmest caches, on both sides.
+        let at = self.idle.iter().rposition(|idle| idle.connection.is_ready())?;
+        let idle = self.idle.remove(at);
+        if idle.since.elapsed() < timeout {
+            return Some(idle.connection);
+        }
+        // So are all before it.
+        self.idle.drain(..at);
         None
     }
 
@@ -236,7 +269,7 @@ impl State {
 
 /// A place among those who wait for a connection.
 pub(super) struct Waiting {
-    /// Comes to an end without anything where who opened the connection was dropped: take again.
+    /// Comes to an end without anything where the task that opened a connection for all has died: take again.
     pub(super) arrival: oneshot::Receiver<Arrival>,
     pub(super) part: Part,
 }
@@ -245,9 +278,9 @@ pub(super) struct Waiting {
 pub(super) enum Part {
     /// Opens a connection, and takes what comes first.
     OpensItsOwn,
-    /// Opens the one connection that all will share.
+    /// Sees to it that the one connection is opened that all will share.
     OpensForAll(Opening),
-    /// Nothing: somebody else opens it.
+    /// Nothing: it is being opened.
     Waits,
 }
 

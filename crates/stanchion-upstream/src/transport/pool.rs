@@ -85,12 +85,12 @@ impl Pool {
             };
             match part {
                 Part::OpensItsOwn => return self.first(origin, arrival).await,
-                Part::OpensForAll(opening) => return self.for_all(origin, opening).await,
-                Part::Waits => {
-                    if let Ok(arrived) = arrival.await {
-                        return arrived;
-                    }
-                }
+                // Nobody is to wait for one who may not be polled, or be dropped.
+                Part::OpensForAll(opening) => drop(tokio::spawn(self.clone().for_all(origin.clone(), opening))),
+                Part::Waits => {}
+            }
+            if let Ok(arrived) = arrival.await {
+                return arrived;
             }
         }
     }
@@ -98,7 +98,7 @@ impl Pool {
     /// Opens a connection, and takes it or what comes before.
     async fn first(self: Arc<Self>, origin: Arc<Origin>, mut arrival: oneshot::Receiver<Arrival>) -> Arrival {
         let mut opening = Box::pin(self.open(origin.clone()));
-        tokio::select! {
+        let opened = tokio::select! {
             biased;
             Ok(arrived) = &mut arrival => {
                 // Whoever comes next can have what is nearly there.
@@ -107,25 +107,27 @@ impl Pool {
                         origin.put(opened);
                     }
                 });
-                arrived
+                return arrived;
             }
-            opened = &mut opening => {
-                arrival.close();
-                if let Ok(Ok(arrived)) = arrival.try_recv() {
-                    origin.put(arrived);
-                }
-                opened
+            opened = &mut opening => opened,
+        };
+        arrival.close();
+        match (opened, arrival.try_recv()) {
+            (Ok(opened), Ok(Ok(arrived))) => {
+                origin.put(arrived);
+                Ok(opened)
             }
+            (Err(_), Ok(arrived)) => arrived,
+            (Err(error), Err(_)) => origin.take().ok_or(error),
+            (opened, _) => opened,
         }
     }
 
-    /// Opens the connection that all share, and tells those who wait where that fails.
-    async fn for_all(self: Arc<Self>, origin: Arc<Origin>, _opening: Opening) -> Arrival {
-        let opened = self.open(origin.clone()).await;
-        if let Err(error) = &opened {
-            origin.refuse(error);
+    /// Opens the connection that all share, or tells those who wait why there is none.
+    async fn for_all(self: Arc<Self>, origin: Arc<Origin>, _opening: Opening) {
+        if let Err(error) = self.open(origin.clone()).await {
+            origin.refuse(&error);
         }
-        opened
     }
 
     /// Opens a connection. One that all can share is kept from now on, and given to those who wait.
@@ -140,8 +142,9 @@ impl Pool {
             drive(connection);
             Ok(origin.put_shared(Connection::http2(sender, history)))
         } else {
-            let (sender, connection) = self.http1.handshake(stream).await?;
+            let (mut sender, connection) = self.http1.handshake(stream).await?;
             drive(connection);
+            sender.ready().await?;
             Ok(Connection::http1(sender, history))
         }
     }
@@ -153,3 +156,6 @@ fn drive(connection: impl Future<Output = hyper::Result<()>> + Send + 'static) {
         let _ = connection.await;
     });
 }
+
+#[cfg(test)]
+mod tests;

@@ -331,3 +331,52 @@ async fn a_kept_connection_that_dies_costs_a_fresh_one_and_no_attempt() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn requests_at_once_wait_for_one_connection_whoever_goes_away() {
+    let server = Server::start().await;
+    let transport = transport();
+    within(async {
+        let asked = [(); 3].map(|()| {
+            let (transport, request) = (transport.clone(), server.request());
+            tokio::spawn(async move { read(call(&transport, request).await).await })
+        });
+        let peer = server.accept().await;
+        let [first, second, third] = asked;
+        first.abort();
+        assert!(first.await.unwrap_err().is_cancelled());
+        let mut http2 = Http2::greet(peer).await;
+        let serve = async {
+            loop {
+                let stream = http2.request().await;
+                http2.answer(stream).await;
+            }
+        };
+        tokio::select! {
+            answers = async { (second.await.unwrap(), third.await.unwrap()) } => {
+                assert_eq!(answers, ("{}".into(), "{}".into()));
+            }
+            () = serve => unreachable!(),
+        }
+        assert!(!server.is_called());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn all_who_wait_are_told_that_there_is_no_connection() {
+    let server = Server::start().await;
+    let request = || server.request();
+    let requests = [request(), request(), request()];
+    let transport = transport();
+    drop(server);
+    let asked = requests.map(|request| {
+        let transport = transport.clone();
+        tokio::spawn(async move { call(&transport, request).await.unwrap_err() })
+    });
+    for asked in asked {
+        let failure = within(asked).await.unwrap();
+        assert_eq!((failure.kind(), failure.phase()), (FailureKind::Connect, Phase::Connect));
+        assert!(failure.source().and_then(Error::source).is_some(), "{failure:?}");
+    }
+}

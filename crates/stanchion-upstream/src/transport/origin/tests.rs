@@ -1,48 +1,16 @@
-use bytes::Bytes;
-use http::{Request, Response};
-use http_body_util::{BodyExt, Full};
-use hyper::{body::Incoming, client::conn::http1};
-use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use http_body_util::BodyExt;
+use tokio::io::AsyncWriteExt;
 
 use super::*;
-use crate::transport::connect::ConnectTimeout;
+use crate::transport::{
+    connect::ConnectTimeout,
+    peer::{begun, connection, is_closed, settle},
+};
 
 const KEEP: Keep = Keep { timeout: Duration::from_secs(90), max: 2 };
 
 fn origin(keep: Keep) -> Arc<Origin> {
     Arc::new(Origin::new(Uri::from_static("http://provider:8080/"), keep))
-}
-
-/// A connection that is driven, and the server's side of it.
-async fn connection() -> (Connection, DuplexStream) {
-    let (client, server) = tokio::io::duplex(4096);
-    let (mut sender, connection) = http1::handshake(TokioIo::new(client)).await.unwrap();
-    tokio::spawn(connection);
-    sender.ready().await.unwrap();
-    (Connection::http1(sender, History::default()), server)
-}
-
-/// A response whose body is not at its end.
-async fn begun(connection: &mut Connection, server: &mut DuplexStream, origin: &Origin) -> Response<Incoming> {
-    let request = Request::post("http://provider:8080/").body(Full::new(Bytes::new())).unwrap();
-    let (response, ()) = tokio::join!(connection.send(request, origin), async {
-        server.read_buf(&mut Vec::new()).await.unwrap();
-        server.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{").await.unwrap();
-    });
-    response.unwrap()
-}
-
-/// Lets all else that can run do so.
-async fn settle() {
-    for _ in 0..8 {
-        tokio::task::yield_now().await;
-    }
-}
-
-async fn is_closed(mut server: DuplexStream) -> bool {
-    settle().await;
-    matches!(tokio::time::timeout(Duration::from_millis(1), server.read_u8()).await, Ok(Err(_)))
 }
 
 fn waiting(origin: &Arc<Origin>, all_share_one: bool) -> Waiting {
@@ -175,13 +143,33 @@ async fn who_waits_first_is_served_first_and_who_has_gone_is_passed_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_is_not_given_one_that_is_not_ready() {
-    let origin = origin(KEEP);
-    let mut waiting = waiting(&origin, false);
-    let (mut connection, mut server) = connection().await;
-    let _response = begun(&mut connection, &mut server, &origin).await;
+async fn who_waits_is_given_one_that_is_given_back_early_as_soon_as_it_is_ready() {
+    for waits_first in [true, false] {
+        let origin = origin(KEEP);
+        let early = waits_first.then(|| waiting(&origin, false));
+        let (mut connection, mut server) = connection().await;
+        let response = begun(&mut connection, &mut server, &origin).await;
+        origin.put(connection);
+        let mut waiting = early.unwrap_or_else(|| waiting(&origin, false));
+        settle().await;
+        assert!(waiting.arrival.try_recv().is_err(), "it is given while its reply is read");
+        server.write_all(b"}").await.unwrap();
+        assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "{}");
+        settle().await;
+        assert!(waiting.arrival.try_recv().unwrap().is_ok_and(|connection| !connection.is_fresh()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_kept_or_shared_where_nothing_may_be() {
+    let origin = origin(Keep { max: 0, ..KEEP });
+    let mut waiting = [(); 2].map(|()| waiting(&origin, true));
+    let (connection, server) = connection().await;
     origin.put(connection);
-    assert!(waiting.arrival.try_recv().is_err());
+    for waiting in &mut waiting {
+        assert!(matches!(waiting.part, Part::OpensItsOwn) && waiting.arrival.try_recv().is_err());
+    }
+    assert!(origin.is_empty() && is_closed(server).await);
 }
 
 #[tokio::test(start_paused = true)]
