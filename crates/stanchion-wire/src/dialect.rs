@@ -26,6 +26,7 @@ mod ollama;
 mod openai_chat;
 mod openai_responses;
 mod scan;
+mod skim;
 mod text;
 mod usage;
 

@@ -6,7 +6,7 @@ use stanchion_core::{Dialect, Failure, FailureKind, FinishReason, Phase};
 
 use super::{
     FrameClass, Reading, anthropic, finish_fault, gemini, has_error, is_filled, ollama, openai_chat, openai_responses,
-    readable, text, usage,
+    readable, skim::skim, text, usage,
 };
 use crate::{error, json::Value};
 
@@ -21,6 +21,12 @@ pub fn read_document(dialect: Dialect, document: &[u8]) -> Reading {
         Some(b'<') => return fault(FailureKind::NotModelReply),
         Some(_) => {}
     }
+    skim(dialect, text).unwrap_or_else(|| parse(dialect, text))
+}
+
+/// The full reading, which defines what a document means.
+pub(super) fn parse(dialect: Dialect, text: &[u8]) -> Reading {
+    let fault = |kind| Reading::fault(Failure::new(kind).with_phase(Phase::BeforeOutput), false);
     let readable = readable(text);
     let Some(value) = Value::parse(&readable) else { return fault(FailureKind::MalformedReply) };
     if (has_error(None, &value) || value.get("object").is_none() && value.get("code").is_some())

@@ -2,6 +2,7 @@ mod agreement;
 mod documents;
 mod endings;
 mod known;
+mod skim;
 mod usage;
 
 use super::*;

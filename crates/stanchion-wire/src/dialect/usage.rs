@@ -34,41 +34,88 @@ pub(super) fn openai(value: &Value<'_>) -> Option<Usage> {
         .iter()
         .find_map(|key| value.get(key))
         .and_then(|details| count(details, "reasoning_tokens"));
-    let (read, write) = (cache_read.unwrap_or(0), cache_write.unwrap_or(0));
-    // Where more was read than sent, the count of the prompt excludes the cache (xAI); where only both together are more,
-    // it excludes what was written.
-    let input = prompt.map(|prompt| match prompt.checked_sub(read) {
-        None => prompt,
-        Some(unread) => unread.checked_sub(write).unwrap_or(unread),
-    });
-    let output = completion.map(|completion| match (reasoning, prompt, count(value, "total_tokens")) {
-        // xAI leaves reasoning out of the completion; its total gives it away.
-        (Some(reasoning), Some(prompt), Some(total))
-            if reasoning > 0 && total == prompt.saturating_add(completion).saturating_add(reasoning) =>
-        {
-            completion.saturating_add(reasoning)
-        }
-        _ => completion,
-    });
-    some(Usage { input, cache_read, cache_write, output, reasoning, ..Usage::default() })
+    let total = count(value, "total_tokens");
+    OpenAiCounts { prompt, completion, total, cache_read, cache_write, reasoning }.usage()
+}
+
+/// What OpenAI's form tells, by whatever names.
+#[derive(Default)]
+pub(super) struct OpenAiCounts {
+    pub(super) prompt: Option<u64>,
+    pub(super) completion: Option<u64>,
+    pub(super) total: Option<u64>,
+    pub(super) cache_read: Option<u64>,
+    pub(super) cache_write: Option<u64>,
+    pub(super) reasoning: Option<u64>,
+}
+
+impl OpenAiCounts {
+    pub(super) fn usage(self) -> Option<Usage> {
+        let Self { prompt, completion, total, cache_read, cache_write, reasoning } = self;
+        let (read, write) = (cache_read.unwrap_or(0), cache_write.unwrap_or(0));
+        // Where more was read than sent, the count of the prompt excludes the cache (xAI); where only both together are more,
+        // it excludes what was written.
+        let input = prompt.map(|prompt| match prompt.checked_sub(read) {
+            None => prompt,
+            Some(unread) => unread.checked_sub(write).unwrap_or(unread),
+        });
+        let output = completion.map(|completion| match (reasoning, prompt, total) {
+            // xAI leaves reasoning out of the completion; its total gives it away.
+            (Some(reasoning), Some(prompt), Some(total))
+                if reasoning > 0 && total == prompt.saturating_add(completion).saturating_add(reasoning) =>
+            {
+                completion.saturating_add(reasoning)
+            }
+            _ => completion,
+        });
+        some(Usage { input, cache_read, cache_write, output, reasoning, ..Usage::default() })
+    }
 }
 
 /// Anthropic: the input count excludes what the cache read and wrote.
 pub(super) fn anthropic(value: &Value<'_>) -> Option<Usage> {
     let split = value.get("cache_creation").unwrap_or(&Value::Null);
-    let (short, long) = (count(split, "ephemeral_5m_input_tokens"), count(split, "ephemeral_1h_input_tokens"));
-    some(Usage {
+    AnthropicCounts {
         input: count(value, "input_tokens"),
-        cache_read: count(value, "cache_read_input_tokens"),
-        cache_write: count(value, "cache_creation_input_tokens").or_else(|| match (short, long) {
-            (None, None) => None,
-            (short, long) => Some(short.unwrap_or(0).saturating_add(long.unwrap_or(0))),
-        }),
-        cache_write_5m: short,
-        cache_write_1h: long,
         output: count(value, "output_tokens"),
-        reasoning: value.get("output_tokens_details").and_then(|details| count(details, "thinking_tokens")),
-    })
+        cache_read: count(value, "cache_read_input_tokens"),
+        cache_write: count(value, "cache_creation_input_tokens"),
+        short: count(split, "ephemeral_5m_input_tokens"),
+        long: count(split, "ephemeral_1h_input_tokens"),
+        thinking: value.get("output_tokens_details").and_then(|details| count(details, "thinking_tokens")),
+    }
+    .usage()
+}
+
+/// What Anthropic tells.
+#[derive(Default)]
+pub(super) struct AnthropicCounts {
+    pub(super) input: Option<u64>,
+    pub(super) output: Option<u64>,
+    pub(super) cache_read: Option<u64>,
+    pub(super) cache_write: Option<u64>,
+    /// Of what was written to the cache, that for five minutes and that for an hour.
+    pub(super) short: Option<u64>,
+    pub(super) long: Option<u64>,
+    pub(super) thinking: Option<u64>,
+}
+
+impl AnthropicCounts {
+    pub(super) fn usage(self) -> Option<Usage> {
+        let Self { input, output, cache_read, cache_write, short, long, thinking } = self;
+        some(Usage {
+            input,
+            cache_read,
+            cache_write: cache_write.or_else(|| match (short, long) {
+                (None, None) => None,
+                (short, long) => Some(short.unwrap_or(0).saturating_add(long.unwrap_or(0))),
+            }),
+            cache_write_5m: short,
+            cache_write_1h: long,
+            output,
+            reasoning: thinking,
+        })
+    }
 }
 
 /// What a later report of Anthropic's says of the input, laid over what was said before. Some restate it as zero, all of
