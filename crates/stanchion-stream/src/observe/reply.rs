@@ -41,9 +41,45 @@ enum Form {
     Unknown(BytesMut),
     Frames(Box<Framed>),
     /// Held until it is complete.
-    Document(BytesMut),
+    Document(Held),
     /// Too large to be held, or read to its end: what comes passes.
     Open(Option<Bytes>),
+}
+
+/// The pieces of a document. Most come as one, which is not copied.
+enum Held {
+    One(Bytes),
+    Many(BytesMut),
+}
+
+impl Held {
+    fn push(&mut self, chunk: Bytes) {
+        match self {
+            Self::One(held) if held.is_empty() => *held = chunk,
+            Self::One(held) => {
+                let mut both = BytesMut::with_capacity(held.len() + chunk.len());
+                both.extend_from_slice(held);
+                both.extend_from_slice(&chunk);
+                *self = Self::Many(both);
+            }
+            Self::Many(held) => held.extend_from_slice(&chunk),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::One(held) => held.len(),
+            Self::Many(held) => held.len(),
+        }
+    }
+
+    /// All of it, as one piece; nothing stays.
+    fn take(&mut self) -> Bytes {
+        match std::mem::replace(self, Self::One(Bytes::new())) {
+            Self::One(held) => held,
+            Self::Many(held) => held.freeze(),
+        }
+    }
 }
 
 struct Framed {
@@ -88,7 +124,7 @@ impl Reply {
                 *next = Some(chunk);
             }
             Form::Document(held) => {
-                held.extend_from_slice(&chunk);
+                held.push(chunk);
                 self.bound_document();
             }
             Form::Frames(framed) => {
@@ -118,7 +154,7 @@ impl Reply {
     fn begin(&mut self, framing: Framing, chunk: Bytes) {
         self.recorder.framing(framing);
         if framing == Framing::Document {
-            self.form = Form::Document(BytesMut::from(&chunk[..]));
+            self.form = Form::Document(Held::One(chunk));
             self.bound_document();
         } else {
             let mut decoder = FrameDecoder::new(framing, self.settings.max_event);
@@ -135,7 +171,7 @@ impl Reply {
         {
             let bytes = held.len() as u64;
             self.recorder.text(held.len());
-            self.form = Form::Open(Some(held.split().freeze()));
+            self.form = Form::Open(Some(held.take()));
             self.output();
             Context::emit(self.context.as_ref(), || Event::CommitHold(HoldEvent { bytes }));
         }
@@ -240,7 +276,7 @@ impl Reply {
                 self.recorder.end(Ending::Complete);
             }
             Form::Document(held) => {
-                let document = held.split().freeze();
+                let document = held.take();
                 let reading = read_document(self.dialect, &document);
                 if let Some(usage) = &reading.usage {
                     self.recorder.usage(usage);
@@ -305,7 +341,8 @@ impl Reply {
     pub(super) fn has_more(&self) -> bool {
         self.fault.is_some()
             || match &self.form {
-                Form::Unknown(held) | Form::Document(held) => !held.is_empty(),
+                Form::Unknown(held) => !held.is_empty(),
+                Form::Document(held) => held.len() > 0,
                 Form::Frames(framed) => framed.decoder.has_released(),
                 Form::Open(next) => next.is_some(),
             }
@@ -314,7 +351,8 @@ impl Reply {
     /// How many bytes are held.
     pub(super) fn held(&self) -> usize {
         match &self.form {
-            Form::Unknown(held) | Form::Document(held) => held.len(),
+            Form::Unknown(held) => held.len(),
+            Form::Document(held) => held.len(),
             Form::Frames(framed) => framed.decoder.held(),
             Form::Open(next) => next.as_ref().map_or(0, Bytes::len),
         }

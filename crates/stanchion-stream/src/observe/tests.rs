@@ -245,6 +245,27 @@ async fn whole_documents_are_held_until_they_are_complete() {
 }
 
 #[tokio::test]
+async fn a_document_of_one_piece_is_not_copied_and_one_of_many_is_joined() {
+    let document = Bytes::from_static(
+        b"{\"choices\":[{\"message\":{\"content\":\"ok\"},\"finish_reason\":\"stop\"}],\"usage\":{\"completion_tokens\":3}}",
+    );
+    let plain = Call::new(Dialect::OpenAiChat, false);
+    for size in [document.len(), 40, 1] {
+        // The bound is reached, and not passed.
+        let layer = ObserveLayer::new().max_document(document.len());
+        let pieces = (0..document.len()).step_by(size);
+        let body = ScriptedBody::frames(pieces.map(|at| document.slice(at..(at + size).min(document.len()))));
+        let (response, record) = observed(layer, plain.clone(), "application/json", body).await;
+        let mut body = response.into_body();
+        let whole = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        assert_eq!(whole, document, "pieces of {size}");
+        assert_eq!(whole.as_ptr() == document.as_ptr(), size == document.len(), "pieces of {size}");
+        assert!(body.frame().await.is_none());
+        assert_eq!((record.ending(), record.usage().output), (Some(Ending::Complete), Some(3)));
+    }
+}
+
+#[tokio::test]
 async fn a_document_beyond_the_bound_streams_through() {
     let layer = ObserveLayer::new().max_document(16);
     let chunks = ["{\"data\":[0.25,", "0.5,0.125,0.75,", "1.5]}"];
