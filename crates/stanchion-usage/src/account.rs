@@ -3,7 +3,7 @@
 use std::{
     collections::HashSet,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, LazyLock, Mutex, PoisonError},
     task::{Context as Wakes, Poll, Waker},
 };
 
@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::{Extensions, Request};
 use http_body::Body;
 use http_body_util::Full;
-use memchr::memmem;
+use memchr::memmem::Finder;
 use stanchion_core::{
     AttemptReply, Attempts, Call, Candidate, Context, Dialect, Ending, Event, Selected, StreamRecord, Usage, UsageEvent,
 };
@@ -142,8 +142,9 @@ impl ToldCaches {
 /// Whether a request says of anything that it is to be kept for an hour. A look at the bytes is enough: what a user says
 /// has its quotes escaped.
 fn wants_an_hour(dialect: Dialect, body: &Full<Bytes>) -> bool {
-    matches!(dialect, Dialect::AnthropicMessages | Dialect::OpenAiChat)
-        && memmem::find(&whole(body.clone()), br#""1h""#).is_some()
+    // Made once: to prepare the search costs more than the search.
+    static HOUR: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(br#""1h""#));
+    matches!(dialect, Dialect::AnthropicMessages | Dialect::OpenAiChat) && HOUR.find(&whole(body.clone())).is_some()
 }
 
 /// The bytes of a body that is always ready.
