@@ -65,7 +65,7 @@ where
     /// Makes the first attempt with a service that is ready.
     pub(crate) fn start(ready: S, request: Request<B>, shared: Arc<Shared>) -> Self {
         match Run::new(ready, request, shared) {
-            Ok(mut run) => Self { state: State::Calling { call: run.attempt() }, run: Some(run) },
+            Ok((mut run, request)) => Self { state: State::Calling { call: run.first(request) }, run: Some(run) },
             Err(failure) => Self { state: State::Refused { failure: Some(failure) }, run: None },
         }
     }

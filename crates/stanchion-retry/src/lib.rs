@@ -120,6 +120,7 @@ mod backoff;
 mod budget;
 mod client;
 mod future;
+mod kept;
 mod layer;
 mod ledger;
 mod policy;

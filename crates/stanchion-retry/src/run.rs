@@ -10,13 +10,14 @@ use http::Request;
 use stanchion_core::{
     Call, Candidate, CircuitPhase, CircuitTurn, Context, Disposition, Event, ExhaustedBy, Failure, FailureKind, Family,
     OpenCircuit, Phase, ProviderRetry, RecoveryBudget, RecoveryMode, RetryClass, RetryPhase, RetryReason, Selected,
-    WaitsForCircuit, WithoutOutputLimit,
+    WaitsForCircuit,
 };
 use tokio::time::Instant;
 use tower_service::Service;
 
 use crate::{
     RetryOwner, Scope, client_retries,
+    kept::Kept,
     layer::Shared,
     ledger::{Allowance, Cause, Ledger, Step, Verdict, was_not_asked},
     policy::{Limits, RetryPolicy},
@@ -28,8 +29,10 @@ const TELL_EVERY: Duration = Duration::from_secs(15);
 /// One call and its retries, but for the waiting.
 pub(crate) struct Run<S, B> {
     service: S,
-    /// Kept as long as another attempt may follow.
-    request: Option<Request<B>>,
+    /// As long as another attempt may follow.
+    kept: Option<Kept<B>>,
+    /// The request may limit the output of its reply.
+    limits_output: bool,
     shared: Arc<Shared>,
     ledger: Ledger,
     limits: Limits,
@@ -113,7 +116,7 @@ where
     B: Clone,
 {
     /// A run with a service that is ready, or the failure of a request that may not make an attempt.
-    pub(crate) fn new(service: S, mut request: Request<B>, shared: Arc<Shared>) -> Result<Self, Failure> {
+    pub(crate) fn new(service: S, mut request: Request<B>, shared: Arc<Shared>) -> Result<(Self, Request<B>), Failure> {
         let policy = &shared.policy;
         let context = Context::of(&request).cloned();
         let selected = request.extensions().get::<Selected>().cloned();
@@ -121,6 +124,7 @@ where
         let client_retries =
             if heeds { ClientRetries::Read(client_retries(request.headers())) } else { ClientRetries::Unread };
         let heeded = client_retries.told().unwrap_or(0);
+        let limits_output = request.extensions().get::<Call>().is_none_or(|call| call.limits_output != Some(false));
         let recovery = context.as_ref().and_then(Context::recovery);
         let is_last = selected.as_ref().is_none_or(|selected| selected.last);
         let waits_for_circuit = recovery.is_some() && is_last;
@@ -138,7 +142,8 @@ where
             limits: policy.limits.lowered_by(heeded),
             shares_attempts: recovery.is_some() && !policy.limits_are_set,
             service,
-            request: Some(request),
+            kept: None,
+            limits_output,
             shared,
             ledger,
             context,
@@ -161,7 +166,7 @@ where
                     .with_phase(Phase::Connect)
                     .with_message("no attempt is left of those that the request may have in all"),
             )),
-            _ => Ok(run),
+            _ => Ok((run, request)),
         }
     }
 
@@ -169,22 +174,27 @@ where
         self.service.poll_ready(cx)
     }
 
-    /// Makes the next attempt. The last that is possible takes the request itself.
+    /// Makes the first attempt. It takes the request itself; of that, something is kept only as long as another may
+    /// follow.
+    pub(crate) fn first(&mut self, request: Request<B>) -> S::Future {
+        self.begin_attempt();
+        if self.another_may_follow() {
+            self.kept = Some(Kept::of(&request));
+        } else if let ClientRetries::Unread = self.client_retries {
+            self.client_retries = ClientRetries::Read(client_retries(request.headers()));
+        }
+        self.service.call(request)
+    }
+
+    /// Makes the next attempt.
     pub(crate) fn attempt(&mut self) -> S::Future {
-        let repairs = std::mem::take(&mut self.repairs);
-        if let Some(budget) = self.recovery() {
-            let took = self.shares_attempts && !repairs && budget.take_attempt();
-            // If the budget ends now, this is what it ends.
-            let nothing = Cause { reason: RetryReason::Timeout, status: None };
-            let event = self.event(RetryPhase::Exhausted, self.ledger.cause().unwrap_or(nothing), None);
-            budget.remember(&event, self.last.as_ref().and_then(Failure::hint));
-            self.took = took;
-        }
-        let more = self.waits_for_circuit || self.could_repair() || self.ledger.may_go_on(self.allowance());
-        if !more {
+        self.begin_attempt();
+        let request = if self.another_may_follow() {
+            self.kept.as_ref().map(Kept::request)
+        } else {
             self.ask_client();
-        }
-        let request = if more { self.request.clone() } else { self.request.take() };
+            self.kept.take().map(Kept::into_request)
+        };
         let mut request = request.expect("kept as long as another attempt may follow");
         if let Some(turn) = self.turn.take() {
             request.extensions_mut().insert(turn);
@@ -206,10 +216,27 @@ impl<S, B> Run<S, B> {
         self.selected.as_ref().is_none_or(|selected| selected.last)
     }
 
+    fn begin_attempt(&mut self) {
+        let repairs = std::mem::take(&mut self.repairs);
+        if let Some(budget) = self.recovery() {
+            let took = self.shares_attempts && !repairs && budget.take_attempt();
+            // If the budget ends now, this is what it ends.
+            let nothing = Cause { reason: RetryReason::Timeout, status: None };
+            let event = self.event(RetryPhase::Exhausted, self.ledger.cause().unwrap_or(nothing), None);
+            budget.remember(&event, self.last.as_ref().and_then(Failure::hint));
+            self.took = took;
+        }
+    }
+
+    /// Whether the attempt that begins is not the last that is possible. The request is here.
+    fn another_may_follow(&self) -> bool {
+        self.waits_for_circuit || self.could_repair() || self.ledger.may_go_on(self.allowance())
+    }
+
     /// Reads what the caller's client library says, as long as the request is here.
     fn ask_client(&mut self) {
-        if let (ClientRetries::Unread, Some(request)) = (self.client_retries, &self.request) {
-            self.client_retries = ClientRetries::Read(client_retries(request.headers()));
+        if let (ClientRetries::Unread, Some(kept)) = (self.client_retries, &self.kept) {
+            self.client_retries = ClientRetries::Read(client_retries(&kept.headers()));
         }
     }
 
@@ -257,7 +284,7 @@ impl<S, B> Run<S, B> {
     /// Schedules a retry, unless something forbids it that the ledger does not know.
     fn again(&mut self, failure: Failure, step: &Step) -> Next {
         let now = Instant::now();
-        if self.request.is_none() {
+        if self.kept.is_none() {
             // Another call of the same context gave an attempt back, too late for this one.
             return Next::Leave(self.end(failure, Verdict::Exhausted(step.cause, None)));
         }
@@ -459,22 +486,19 @@ impl<S, B> Run<S, B> {
         let allowed =
             |candidate: &Candidate| candidate.repairs_opaque_rejections() && candidate.family() == Family::OpenAi;
         let has_limit = |candidate: &Candidate| candidate.max_output_tokens().is_some();
-        let limits_output = |request: &Request<B>| {
-            request.extensions().get::<Call>().is_none_or(|call| call.limits_output != Some(false))
-        };
         let Some(candidate) = self.selected.as_ref().map(|selected| &*selected.candidate) else { return false };
-        !self.repaired
-            && allowed(candidate)
-            && self.request.as_ref().is_some_and(|request| has_limit(candidate) || limits_output(request))
+        !self.repaired && allowed(candidate) && (has_limit(candidate) || self.limits_output)
     }
 
     /// Takes the one repair that a request may have, and marks what is sent from now on.
     fn take_repair(&mut self) -> bool {
-        let taken = self.could_repair() && self.context.as_ref().is_none_or(Context::take_repair);
-        if let Some(request) = self.request.as_mut().filter(|_| taken) {
+        let could = self.could_repair();
+        let Some(kept) = self.kept.as_mut().filter(|_| could) else { return false };
+        let taken = self.context.as_ref().is_none_or(Context::take_repair);
+        if taken {
             self.repaired = true;
             self.repairs = true;
-            request.extensions_mut().insert(WithoutOutputLimit);
+            kept.repair();
         }
         taken
     }

@@ -1,0 +1,286 @@
+//! What is kept of a request as long as another attempt may follow.
+
+use bytes::Bytes;
+use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version, request};
+use stanchion_core::{Attempts, Call, Context, Selected, WaitsForCircuit, WithoutOutputLimit};
+
+use crate::RetryOwner;
+
+/// A request, kept so that it can be sent again. Most never are: so it is cheaper to keep than a clone, and dearer to
+/// send.
+pub(crate) struct Kept<B> {
+    method: Method,
+    uri: Uri,
+    version: Version,
+    headers: KeptHeaders,
+    extensions: KeptExtensions,
+    /// What is sent from now on has no limit of its output.
+    repaired: bool,
+    body: B,
+}
+
+impl<B: Clone> Kept<B> {
+    pub(crate) fn of(request: &Request<B>) -> Self {
+        Self {
+            method: request.method().clone(),
+            uri: request.uri().clone(),
+            version: request.version(),
+            headers: KeptHeaders::of(request.headers()),
+            extensions: KeptExtensions::of(request.extensions()),
+            repaired: false,
+            body: request.body().clone(),
+        }
+    }
+
+    /// The request, to be sent once more, while another attempt may follow that as well.
+    pub(crate) fn request(&self) -> Request<B> {
+        let (mut head, body) = Request::new(self.body.clone()).into_parts();
+        head.method = self.method.clone();
+        head.uri = self.uri.clone();
+        head.extensions = self.extensions.restored();
+        self.restore(&mut head);
+        Request::from_parts(head, body)
+    }
+}
+
+impl<B> Kept<B> {
+    /// The request, to be sent for the last time.
+    pub(crate) fn into_request(self) -> Request<B> {
+        let (mut head, ()) = Request::new(()).into_parts();
+        head.extensions = self.extensions.restored();
+        self.restore(&mut head);
+        head.method = self.method;
+        head.uri = self.uri;
+        Request::from_parts(head, self.body)
+    }
+
+    fn restore(&self, head: &mut request::Parts) {
+        head.version = self.version;
+        head.headers = self.headers.restored();
+        if self.repaired {
+            head.extensions.insert(WithoutOutputLimit);
+        }
+    }
+
+    /// Has everything that is sent from now on bear the mark of a repair.
+    pub(crate) fn repair(&mut self) {
+        self.repaired = true;
+    }
+
+    /// The request's headers.
+    pub(crate) fn headers(&self) -> HeaderMap {
+        self.headers.restored()
+    }
+}
+
+/// Headers in one piece of memory: for each the length of its name, that of its value with whether it is sensitive in
+/// the lowest bit, the name and the value. Each clone of a value would count up and down what it shares with others.
+struct KeptHeaders(Vec<u8>);
+
+impl KeptHeaders {
+    /// The length of two lengths.
+    const LENGTHS: usize = 2 * size_of::<u64>();
+    /// What most headers fit into, one with the other.
+    const USUAL: usize = 64;
+
+    fn of(headers: &HeaderMap) -> Self {
+        let mut all = Vec::with_capacity(headers.len() * Self::USUAL);
+        for (name, value) in headers {
+            let (name, bytes) = (name.as_str(), value.as_bytes());
+            all.extend_from_slice(&(name.len() as u64).to_ne_bytes());
+            all.extend_from_slice(&((bytes.len() as u64) << 1 | u64::from(value.is_sensitive())).to_ne_bytes());
+            all.extend_from_slice(name.as_bytes());
+            all.extend_from_slice(bytes);
+        }
+        Self(all)
+    }
+
+    fn restored(&self) -> HeaderMap {
+        let all = Bytes::copy_from_slice(&self.0);
+        let mut headers = HeaderMap::new();
+        let mut at = 0;
+        let number = |at: usize| {
+            let bytes = all.get(at..at + size_of::<u64>())?;
+            bytes.try_into().ok().map(u64::from_ne_bytes)
+        };
+        while let (Some(name), Some(value)) = (number(at), number(at + size_of::<u64>())) {
+            let name_at = at + Self::LENGTHS;
+            let value_at = name_at + name as usize;
+            at = value_at + (value >> 1) as usize;
+            // All of them come out of a map: they are what headers may be.
+            let name = HeaderName::from_bytes(&all[name_at..value_at]);
+            let bytes = HeaderValue::from_maybe_shared(all.slice(value_at..at));
+            if let (Ok(name), Ok(mut bytes)) = (name, bytes) {
+                bytes.set_sensitive(value & 1 == 1);
+                headers.append(name, bytes);
+            }
+        }
+        headers
+    }
+}
+
+/// Extensions. A map of them is boxes in a box: where it holds nothing that is not known here, its values are kept by
+/// themselves.
+struct KeptExtensions {
+    call: Option<Call>,
+    context: Option<Context>,
+    selected: Option<Selected>,
+    attempts: Option<Attempts>,
+    waits_for_circuit: bool,
+    is_repaired: bool,
+    /// All of them, if there are others. Then nothing else is kept.
+    all: Extensions,
+}
+
+impl KeptExtensions {
+    /// To be kept once the mark of the owner is among them.
+    fn of(extensions: &Extensions) -> Self {
+        let mut kept = Self {
+            call: extensions.get().cloned(),
+            context: extensions.get().cloned(),
+            selected: extensions.get().cloned(),
+            attempts: extensions.get().cloned(),
+            waits_for_circuit: extensions.get::<WaitsForCircuit>().is_some(),
+            is_repaired: extensions.get::<WithoutOutputLimit>().is_some(),
+            all: Extensions::new(),
+        };
+        if kept.count() != extensions.len() {
+            kept = Self {
+                call: None,
+                context: None,
+                selected: None,
+                attempts: None,
+                waits_for_circuit: false,
+                is_repaired: false,
+                all: extensions.clone(),
+            };
+        }
+        kept
+    }
+
+    fn count(&self) -> usize {
+        let Self { call, context, selected, attempts, waits_for_circuit, is_repaired, all: _ } = self;
+        let known = [
+            call.is_some(),
+            context.is_some(),
+            selected.is_some(),
+            attempts.is_some(),
+            *waits_for_circuit,
+            *is_repaired,
+            // The owner's.
+            true,
+        ];
+        known.into_iter().map(usize::from).sum()
+    }
+
+    fn restored(&self) -> Extensions {
+        let mut extensions = self.all.clone();
+        let Self { call, context, selected, attempts, waits_for_circuit, is_repaired, all: _ } = self;
+        extensions.insert(RetryOwner);
+        if let Some(call) = call {
+            extensions.insert(call.clone());
+        }
+        if let Some(context) = context {
+            extensions.insert(context.clone());
+        }
+        if let Some(selected) = selected {
+            extensions.insert(selected.clone());
+        }
+        if let Some(attempts) = attempts {
+            extensions.insert(attempts.clone());
+        }
+        if *waits_for_circuit {
+            extensions.insert(WaitsForCircuit);
+        }
+        if *is_repaired {
+            extensions.insert(WithoutOutputLimit);
+        }
+        extensions
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stanchion_core::{Candidate, Dialect, Family};
+
+    use super::*;
+
+    /// Something of an application's.
+    #[derive(Debug, Clone, PartialEq)]
+    struct Own(u32);
+
+    fn request() -> Request<String> {
+        let request = Request::put("https://somewhere.test:8080/v1/chat?x=y")
+            .version(Version::HTTP_2)
+            .header("x-own", "one")
+            .header("accept", "a")
+            .header("x-own", "")
+            .header("accept", "b")
+            .header("x-bytes", HeaderValue::from_bytes(b"\xe4\tx").unwrap())
+            .header("x-long", "l".repeat(10_000));
+        let mut request = request.body("hello".to_owned()).unwrap();
+        let mut secret = HeaderValue::from_static("Bearer k");
+        secret.set_sensitive(true);
+        request.headers_mut().insert("authorization", secret);
+        request.extensions_mut().insert(RetryOwner);
+        request
+    }
+
+    fn is_the_same(kept: Request<String>, request: &Request<String>) {
+        let names = |request: &Request<String>| {
+            let all = request.headers().iter();
+            all.map(|(name, value)| (name.clone(), value.clone(), value.is_sensitive())).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&kept), names(request));
+        assert_eq!(kept.headers(), request.headers());
+        assert_eq!(
+            (kept.method(), kept.uri(), kept.version(), kept.body()),
+            (request.method(), request.uri(), request.version(), request.body())
+        );
+        let (kept, all) = (kept.extensions(), request.extensions());
+        assert_eq!(kept.len(), all.len());
+        assert_eq!((kept.get::<Call>(), kept.get::<Own>()), (all.get(), all.get()));
+        let candidate = |all: &Extensions| all.get::<Selected>().map(|selected| selected.candidate.name().clone());
+        assert_eq!(candidate(kept), candidate(all));
+        assert_eq!(kept.get::<Context>().is_some(), all.get::<Context>().is_some());
+        assert_eq!(kept.get::<Attempts>().is_some(), all.get::<Attempts>().is_some());
+        assert!(kept.get::<RetryOwner>().is_some());
+    }
+
+    #[test]
+    fn what_is_sent_again_is_what_was_sent() {
+        let plain = request();
+        let mut known = request();
+        known.extensions_mut().insert(Call::new(Dialect::OpenAiChat, true).with_model("m").with_output_limit(true));
+        known.extensions_mut().insert(Selected::only(Candidate::new("a", Family::OpenAi, "http://a.test")));
+        known.extensions_mut().insert(WaitsForCircuit);
+        Attempts::attach(&mut known);
+        let context = Context::default();
+        known.extensions_mut().insert(context.clone());
+        let mut others = known.clone();
+        others.extensions_mut().insert(Own(7));
+        let mut empty = Request::new(String::new());
+        empty.extensions_mut().insert(RetryOwner);
+        for request in [&plain, &known, &others, &empty] {
+            let kept = Kept::of(request);
+            assert_eq!(kept.headers(), *request.headers());
+            is_the_same(kept.request(), request);
+            is_the_same(kept.into_request(), request);
+        }
+        // It is one context, whichever request counts in it.
+        let again = Kept::of(&others).request();
+        Context::of(&again).unwrap().count_attempt();
+        assert_eq!(context.attempts(), 1);
+    }
+
+    #[test]
+    fn what_follows_a_repair_bears_its_mark() {
+        let mut kept = Kept::of(&request());
+        assert!(kept.request().extensions().get::<WithoutOutputLimit>().is_none());
+        kept.repair();
+        let repaired = kept.request();
+        assert!(repaired.extensions().get::<WithoutOutputLimit>().is_some());
+        assert!(Kept::of(&repaired).into_request().extensions().get::<WithoutOutputLimit>().is_some());
+        assert!(kept.into_request().extensions().get::<WithoutOutputLimit>().is_some());
+    }
+}
