@@ -2,6 +2,7 @@
 
 mod about;
 mod body;
+mod clocks;
 mod first_output;
 mod future;
 mod layer;

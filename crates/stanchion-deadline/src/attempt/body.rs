@@ -1,21 +1,18 @@
 use std::{
     pin::Pin,
-    task::{Context, Poll, Waker},
+    task::{Context, Poll},
 };
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use stanchion_core::{Failure, Phase, StallPhase, StreamRecord};
-use tokio::{
-    task::coop,
-    time::{Instant, Sleep},
-};
+use tokio::{task::coop, time::Instant};
 
 use super::{
-    about::About,
+    clocks::{Armed, Clocks},
     future::{failure, poll_clocks},
-    watch::{Expiry, Stage, Watch},
+    watch::{Expiry, Stage},
 };
 
 /// How many frames in a row are let through before the total clock is looked at: reading the time costs more than passing a frame.
@@ -23,56 +20,19 @@ const FRAMES_PER_LOOK: u32 = 32;
 
 pin_project! {
     /// The body of [`Attempt`](super::Attempt).
+    #[project = AttemptBodyProjection]
     #[derive(Debug)]
     pub struct AttemptBody<B> {
         // Dropped the moment a clock has run out, so that the exchange ends at once.
         #[pin]
         inner: Option<B>,
-        // One timer for all clocks. It may be armed too early, never too late: so that not every frame has to move it.
-        #[pin]
-        sleep: Option<Sleep>,
-        // None once it has to be looked at anew.
-        armed: Option<Armed>,
-        record: Option<StreamRecord>,
-        watch: Watch,
-        about: About,
-        // The stage before the frame that came last.
-        told: Stage,
-        progress: u64,
-        frames: u64,
-        unlooked: u32,
-    }
-}
-
-/// What the timer was armed for. As long as the stage is the same and no stall has been told, every clock only moves away from where it
-/// stood then; so the timer rings in time, and wakes whom it was told to.
-#[derive(Debug)]
-struct Armed {
-    stage: Stage,
-    waker: Waker,
-}
-
-impl Armed {
-    fn still_holds(&self, stage: Stage, sleep: Option<&Sleep>, waker: &Waker) -> bool {
-        self.stage == stage && self.waker.will_wake(waker) && sleep.is_some_and(|sleep| !sleep.is_elapsed())
+        clocks: Pin<Box<Clocks>>,
     }
 }
 
 impl<B> AttemptBody<B> {
-    pub(super) fn new(inner: B, record: Option<StreamRecord>, watch: Watch, about: About) -> Self {
-        let told = Stage::BeforeOutput;
-        Self {
-            inner: Some(inner),
-            sleep: None,
-            armed: None,
-            record,
-            watch,
-            about,
-            told,
-            progress: 0,
-            frames: 0,
-            unlooked: 0,
-        }
+    pub(super) const fn new(inner: B, clocks: Pin<Box<Clocks>>) -> Self {
+        Self { inner: Some(inner), clocks }
     }
 }
 
@@ -96,14 +56,15 @@ where
     type Error = Failure;
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
-        let mut this = self.project();
-        let Some(inner) = this.inner.as_mut().as_pin_mut() else { return Poll::Ready(None) };
+        let AttemptBodyProjection { inner: mut body, clocks } = self.project();
+        let Some(inner) = body.as_mut().as_pin_mut() else { return Poll::Ready(None) };
+        let mut this = clocks.as_mut().project();
         let stage_of = |frames: u64| stage(this.record.as_ref(), frames);
 
         // Data before clocks: what has come has come in time.
         if let Poll::Ready(frame) = inner.poll_frame(cx) {
             let Some(Ok(_)) = &frame else {
-                this.inner.set(None);
+                body.set(None);
                 this.sleep.set(None);
                 // An end is an answer to the silence before it; an error is not.
                 if frame.is_none()
@@ -131,7 +92,7 @@ where
                     && Instant::now() >= at
                 {
                     let phase = phase_of(stage_of(*this.frames));
-                    this.inner.set(None);
+                    body.set(None);
                     this.sleep.set(None);
                     return Poll::Ready(Some(Err(failure(expiry).with_phase(phase))));
                 }
@@ -154,7 +115,7 @@ where
             *this.armed = holds.then(|| Armed { stage, waker: cx.waker().clone() });
             return Poll::Pending;
         };
-        this.inner.set(None);
+        body.set(None);
         this.sleep.set(None);
         Poll::Ready(match expiry {
             Expiry::End => None,

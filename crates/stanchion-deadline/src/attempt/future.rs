@@ -11,6 +11,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::{
     AttemptBody, AttemptLimits,
     about::About,
+    clocks::{Clocks, ClocksProjection},
     watch::{Expiry, Stage, Watch},
 };
 
@@ -20,20 +21,14 @@ pin_project! {
     pub struct AttemptFuture<F> {
         #[pin]
         inner: F,
-        // Armed only once there is something to wait for.
-        #[pin]
-        sleep: Option<Sleep>,
-        watch: Watch,
-        about: About,
+        // None once the head has come, and the body has them.
+        clocks: Option<Pin<Box<Clocks>>>,
     }
 }
 
 impl<F> AttemptFuture<F> {
-    pub(super) fn new(inner: F, limits: AttemptLimits, about: About) -> Self {
-        let started = Instant::now();
-        let mut watch = Watch::new(limits, started, about.streams, about.tokens);
-        watch.waits(started);
-        Self { inner, sleep: None, watch, about }
+    pub(super) fn new(inner: F, limits: &AttemptLimits, about: About) -> Self {
+        Self { inner, clocks: Some(Clocks::started(limits, about, Instant::now())) }
     }
 }
 
@@ -45,18 +40,18 @@ where
     type Output = Result<Response<AttemptBody<R>>, Failure>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut this = self.project();
+        let this = self.project();
         if let Poll::Ready(response) = this.inner.poll(cx) {
-            let (parts, body) = response.map_err(Into::into)?.into_parts();
+            let response = response.map_err(Into::into)?;
+            let mut clocks = this.clocks.take().expect("polled after its end");
             // What an error reply says is no output, but it is an answer: only the total bounds it, and whoever reads it.
-            let record = parts.extensions.get().cloned();
             // A head is no progress: whoever reads the body goes on waiting, once it is polled.
-            this.watch.answered(Instant::now());
-            this.sleep.set(None);
-            let body = AttemptBody::new(body, record, *this.watch, this.about.clone());
-            return Poll::Ready(Ok(Response::from_parts(parts, body)));
+            clocks.as_mut().answered(response.extensions().get().cloned(), Instant::now());
+            return Poll::Ready(Ok(response.map(|body| AttemptBody::new(body, clocks))));
         }
-        let expiry = ready!(poll_clocks(this.watch, this.sleep.as_mut(), Stage::BeforeOutput, this.about, cx));
+        let clocks = this.clocks.as_mut().expect("polled after its end").as_mut().project();
+        let ClocksProjection { watch, sleep, about, .. } = clocks;
+        let expiry = ready!(poll_clocks(watch, sleep, Stage::BeforeOutput, about, cx));
         Poll::Ready(Err(failure(expiry).with_phase(Phase::Head)))
     }
 }

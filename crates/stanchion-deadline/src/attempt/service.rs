@@ -1,4 +1,7 @@
-use std::task::{Context, Poll};
+use std::{
+    sync::Arc,
+    task::{Context, Poll},
+};
 
 use http::{Request, Response};
 use stanchion_core::Failure;
@@ -10,13 +13,14 @@ use super::{AttemptBody, AttemptFuture, AttemptLimits, about::About};
 #[derive(Debug, Clone)]
 pub struct Attempt<S> {
     inner: S,
-    limits: AttemptLimits,
+    // Shared, so that a clone is small: who retries makes one of all that is within, for each request.
+    limits: Arc<AttemptLimits>,
 }
 
 impl<S> Attempt<S> {
     /// Wraps a service.
-    pub const fn new(inner: S, limits: AttemptLimits) -> Self {
-        Self { inner, limits }
+    pub fn new(inner: S, limits: AttemptLimits) -> Self {
+        Self { inner, limits: Arc::new(limits) }
     }
 
     /// The service within.
@@ -52,6 +56,6 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let about = About::of(&request);
-        AttemptFuture::new(self.inner.call(request), self.limits, about)
+        AttemptFuture::new(self.inner.call(request), &self.limits, about)
     }
 }
