@@ -53,6 +53,11 @@ where
     S: Service<Request<B>, Error: Into<Failure>>,
     B: Clone,
 {
+    /// A candidate that no other follows is being asked.
+    pub(crate) fn only(call: S::Future, walk: Walk<S, B>) -> Self {
+        Self { state: State::Calling { call }, walk: Some(walk) }
+    }
+
     /// Asks the first candidate with a service that is ready.
     pub(crate) fn start(mut walk: Walk<S, B>) -> Self {
         Self { state: State::Calling { call: walk.call() }, walk: Some(walk) }

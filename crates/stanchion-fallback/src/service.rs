@@ -61,9 +61,14 @@ where
             Ok(first) => first,
             Err(failure) => return FallbackFuture::refuse(failure),
         };
+        let walk = Walk::new(request.extensions().get().cloned(), route, first);
+        if walk.is_last() {
+            let call = walk.send(&mut self.inner, request);
+            return FallbackFuture::only(call, walk);
+        }
         // The service that is ready makes the calls; a clone, which is not, takes its place.
         let clone = self.inner.clone();
         let ready = mem::replace(&mut self.inner, clone);
-        FallbackFuture::start(Walk::new(ready, request, route, first))
+        FallbackFuture::start(walk.with(ready, request))
     }
 }

@@ -11,9 +11,8 @@ use crate::{
 
 /// One call on its way through the candidates, but for the waiting.
 pub(crate) struct Walk<S, B> {
-    service: S,
-    /// Kept as long as another candidate follows.
-    request: Option<Request<B>>,
+    /// As long as another candidate follows. Boxed: where there is but one, nobody carries the room for it about.
+    others: Option<Box<ForOthers<S, B>>>,
     route: Route,
     selected: Selected,
     context: Option<Context>,
@@ -21,6 +20,14 @@ pub(crate) struct Walk<S, B> {
     best: Option<Failure>,
     /// Attempts, as far as can be seen from here.
     attempts: u32,
+}
+
+const KEPT: &str = "kept as long as another candidate follows";
+
+/// What the other candidates are asked with.
+struct ForOthers<S, B> {
+    service: S,
+    request: Request<B>,
 }
 
 /// What comes after a failure.
@@ -37,22 +44,42 @@ where
     B: Clone,
 {
     pub(crate) fn poll_ready(&mut self, cx: &mut Wakes<'_>) -> Poll<Result<(), S::Error>> {
-        self.service.poll_ready(cx)
+        self.others.as_mut().expect(KEPT).service.poll_ready(cx)
     }
 
     /// Calls the service for the candidate that is selected. The last takes the request itself.
     pub(crate) fn call(&mut self) -> S::Future {
-        let request = if self.selected.last { self.request.take() } else { self.request.clone() };
-        let mut request = request.expect("kept as long as another candidate follows");
+        if self.selected.last {
+            let ForOthers { mut service, request } = *self.others.take().expect(KEPT);
+            return self.send(&mut service, request);
+        }
+        let mut others = self.others.take().expect(KEPT);
+        let request = others.request.clone();
+        let call = self.send(&mut others.service, request);
+        self.others = Some(others);
+        call
+    }
+
+    /// Calls a service that is ready for the candidate that is selected.
+    pub(crate) fn send(&self, service: &mut S, mut request: Request<B>) -> S::Future {
         request.extensions_mut().insert(self.selected.clone());
-        self.service.call(request)
+        service.call(request)
     }
 }
 
 impl<S, B> Walk<S, B> {
-    pub(crate) fn new(service: S, request: Request<B>, route: Route, first: Selected) -> Self {
-        let context = Context::of(&request).cloned();
-        Self { service, request: Some(request), route, selected: first, context, best: None, attempts: 0 }
+    pub(crate) fn new(context: Option<Context>, route: Route, first: Selected) -> Self {
+        Self { others: None, route, selected: first, context, best: None, attempts: 0 }
+    }
+
+    /// Keeps what others may be asked with.
+    pub(crate) fn with(self, service: S, request: Request<B>) -> Self {
+        Self { others: Some(Box::new(ForOthers { service, request })), ..self }
+    }
+
+    /// Whether nobody follows the candidate that is selected.
+    pub(crate) fn is_last(&self) -> bool {
+        self.selected.last
     }
 
     /// Judges the failure of the candidate that is selected, and moves on to the next if there is one to move on to.
@@ -65,7 +92,7 @@ impl<S, B> Walk<S, B> {
         let next = self.route.after(&self.selected, &failure);
         let failure = self.weigh(failure, next.is_some());
         // Who was taken for the last has the request itself, whoever has come back into service since.
-        let Some(next) = next.filter(|_| has_attempts && self.request.is_some()) else {
+        let Some(next) = next.filter(|_| has_attempts && self.others.is_some()) else {
             return Next::Leave(self.count(failure));
         };
         self.best = Some(failure);
