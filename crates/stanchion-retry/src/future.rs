@@ -24,8 +24,8 @@ pin_project! {
     {
         #[pin]
         state: State<S::Future>,
-        // None where another owner retries.
-        run: Option<Run<S, B>>,
+        // None where another owner retries. Boxed: it is as large as the call, and is moved through all the layers outside.
+        run: Option<Box<Run<S, B>>>,
     }
 }
 
@@ -81,7 +81,7 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         loop {
-            match (this.state.as_mut().project(), this.run.as_mut()) {
+            match (this.state.as_mut().project(), this.run.as_deref_mut()) {
                 (StateProjection::Calling { call }, run) => {
                     let result = ready!(call.poll(cx));
                     // Permits and connections of the attempt are free before anything else happens.

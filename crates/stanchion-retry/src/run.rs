@@ -116,7 +116,11 @@ where
     B: Clone,
 {
     /// A run with a service that is ready, or the failure of a request that may not make an attempt.
-    pub(crate) fn new(service: S, mut request: Request<B>, shared: Arc<Shared>) -> Result<(Self, Request<B>), Failure> {
+    pub(crate) fn new(
+        service: S,
+        mut request: Request<B>,
+        shared: Arc<Shared>,
+    ) -> Result<(Box<Self>, Request<B>), Failure> {
         let policy = &shared.policy;
         let context = Context::of(&request).cloned();
         let selected = request.extensions().get::<Selected>().cloned();
@@ -138,7 +142,7 @@ where
             }
             _ => Ledger::default(),
         };
-        let run = Self {
+        let run = Box::new(Self {
             limits: policy.limits.lowered_by(heeded),
             shares_attempts: recovery.is_some() && !policy.limits_are_set,
             service,
@@ -158,7 +162,7 @@ where
             took: false,
             asked: 0,
             last: None,
-        };
+        });
         match run.recovery() {
             Some(budget) if budget.is_spent(Instant::now()) => Err(budget.end(run.context.as_ref(), Instant::now())),
             Some(budget) if run.shares_attempts && !budget.has_attempts() => Err(run.complete(

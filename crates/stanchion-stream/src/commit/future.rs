@@ -2,6 +2,7 @@ use std::{
     fmt,
     future::Future,
     pin::Pin,
+    sync::Arc,
     task::{Context as TaskContext, Poll, ready},
     time::SystemTime,
 };
@@ -25,7 +26,7 @@ pin_project! {
     pub struct CommitFuture<F, B> {
         #[pin]
         state: State<F, B>,
-        layer: CommitLayer,
+        layer: Arc<CommitLayer>,
         info: Option<AttemptInfo>,
     }
 }
@@ -40,15 +41,21 @@ pin_project! {
         },
         // A success, held back until its first output.
         Holding { holding: Option<Holding<B>> },
-        // An error status, whose body is read within bounds.
-        Refused {
-            head: Option<Parts>,
-            collected: BytesMut,
-            #[pin]
-            body: B,
-            #[pin]
-            until: Sleep,
-        },
+        // An error status. Boxed, so that the many that are none do not carry the room for it about.
+        Refused { refused: Pin<Box<Refused<B>>> },
+    }
+}
+
+pin_project! {
+    // An error status, whose body is read within bounds.
+    #[project = RefusedProjection]
+    struct Refused<B> {
+        head: Option<Parts>,
+        collected: BytesMut,
+        #[pin]
+        body: B,
+        #[pin]
+        until: Sleep,
     }
 }
 
@@ -59,7 +66,7 @@ impl<F, B> fmt::Debug for CommitFuture<F, B> {
 }
 
 impl<F, B> CommitFuture<F, B> {
-    pub(super) fn new(inner: F, layer: CommitLayer, info: AttemptInfo) -> Self {
+    pub(super) fn new(inner: F, layer: Arc<CommitLayer>, info: AttemptInfo) -> Self {
         Self { state: State::Calling { inner }, layer, info: Some(info) }
     }
 }
@@ -91,12 +98,9 @@ where
                             let retained = info.retained.as_ref().map(RetainedBytes::hold);
                             State::Holding { holding: Some(Holding::new(head, body, limits, retained)) }
                         } else {
-                            State::Refused {
-                                head: Some(head),
-                                collected: BytesMut::new(),
-                                body,
-                                until: sleep(this.layer.error_body_time),
-                            }
+                            let until = sleep(this.layer.error_body_time);
+                            let refused = Refused { head: Some(head), collected: BytesMut::new(), body, until };
+                            State::Refused { refused: Box::pin(refused) }
                         };
                         this.state.set(next);
                         continue;
@@ -118,7 +122,8 @@ where
                         }
                     }
                 }
-                StateProjection::Refused { head, collected, body, until } => {
+                StateProjection::Refused { refused } => {
+                    let RefusedProjection { head, collected, body, until } = refused.as_mut().project();
                     let complete = match poll_error_body(body, collected, cx) {
                         Poll::Ready(complete) => complete,
                         Poll::Pending => {

@@ -17,7 +17,8 @@ use super::{CommitBody, CommitFuture, CommitLayer};
 #[derive(Debug, Clone)]
 pub struct Commit<S> {
     inner: S,
-    layer: CommitLayer,
+    // Shared, so that a clone is small: who retries makes one of all that is within, for each request.
+    layer: Arc<CommitLayer>,
 }
 
 /// What is known of the attempt from its request.
@@ -34,8 +35,8 @@ pub(super) struct AttemptInfo {
 
 impl<S> Commit<S> {
     /// Wraps a service.
-    pub const fn new(inner: S, layer: CommitLayer) -> Self {
-        Self { inner, layer }
+    pub fn new(inner: S, layer: CommitLayer) -> Self {
+        Self { inner, layer: Arc::new(layer) }
     }
 
     /// The service within.
@@ -79,6 +80,6 @@ where
             started: Instant::now(),
             retained: RetainedBytes::of(&request).cloned(),
         };
-        CommitFuture::new(self.inner.call(request), self.layer, info)
+        CommitFuture::new(self.inner.call(request), self.layer.clone(), info)
     }
 }
