@@ -93,6 +93,11 @@ impl RecoveryBudget {
         self.deadline().is_some_and(|deadline| deadline <= now)
     }
 
+    /// Whether the budget is spent by now. The time is looked at only where the clock has started.
+    pub fn is_spent_by_now(&self) -> bool {
+        self.started.get().is_some() && self.is_spent(Instant::now())
+    }
+
     /// What is left at `now`: the whole budget while the clock has not started.
     pub fn remaining(&self, now: Instant) -> Duration {
         self.budget.saturating_sub(self.elapsed(now))
@@ -106,6 +111,14 @@ impl RecoveryBudget {
     /// What events tell of it.
     pub fn snapshot(&self, now: Instant) -> RecoverySnapshot {
         RecoverySnapshot { budget: self.budget, elapsed: self.elapsed(now), remaining: self.remaining(now) }
+    }
+
+    /// The same for this moment. The time is looked at only where the clock has started.
+    pub fn snapshot_by_now(&self) -> RecoverySnapshot {
+        match self.started.get() {
+            Some(_) => self.snapshot(Instant::now()),
+            None => RecoverySnapshot { budget: self.budget, elapsed: Duration::ZERO, remaining: self.budget },
+        }
     }
 
     /// How many attempts may follow the first, over all candidates.
@@ -215,7 +228,11 @@ mod tests {
         let budget = RecoveryBudget::new(Duration::from_secs(30));
         let start = Instant::now();
         assert!(!budget.is_spent(start + Duration::from_secs(999)), "not started");
+        assert!(!budget.is_spent_by_now());
+        assert_eq!(budget.snapshot_by_now(), budget.snapshot(start + Duration::from_secs(999)));
         budget.start(start);
+        assert!(!budget.is_spent_by_now());
+        assert!(budget.snapshot_by_now().remaining <= budget.budget());
         assert!(!budget.is_spent(start + Duration::from_secs(30) - Duration::from_nanos(1)));
         assert!(budget.is_spent(start + Duration::from_secs(30)));
     }

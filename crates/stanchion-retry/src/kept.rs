@@ -20,24 +20,24 @@ pub(crate) struct Kept<B> {
 }
 
 impl<B: Clone> Kept<B> {
-    pub(crate) fn of(request: &Request<B>) -> Self {
+    pub(crate) fn of(request: &Request<B>, known: &Known) -> Self {
         Self {
             method: request.method().clone(),
             uri: request.uri().clone(),
             version: request.version(),
             headers: KeptHeaders::of(request.headers()),
-            extensions: KeptExtensions::of(request.extensions()),
+            extensions: KeptExtensions::of(request.extensions(), known),
             repaired: false,
             body: request.body().clone(),
         }
     }
 
     /// The request, to be sent once more, while another attempt may follow that as well.
-    pub(crate) fn request(&self) -> Request<B> {
+    pub(crate) fn request(&self, known: &Known) -> Request<B> {
         let (mut head, body) = Request::new(self.body.clone()).into_parts();
         head.method = self.method.clone();
         head.uri = self.uri.clone();
-        head.extensions = self.extensions.restored();
+        head.extensions = self.extensions.restored(known);
         self.restore(&mut head);
         Request::from_parts(head, body)
     }
@@ -45,9 +45,9 @@ impl<B: Clone> Kept<B> {
 
 impl<B> Kept<B> {
     /// The request, to be sent for the last time.
-    pub(crate) fn into_request(self) -> Request<B> {
+    pub(crate) fn into_request(self, known: &Known) -> Request<B> {
         let (mut head, ()) = Request::new(()).into_parts();
-        head.extensions = self.extensions.restored();
+        head.extensions = self.extensions.restored(known);
         self.restore(&mut head);
         head.method = self.method;
         head.uri = self.uri;
@@ -119,81 +119,59 @@ impl KeptHeaders {
     }
 }
 
+/// What the run itself knows of the request's extensions.
+pub(crate) struct Known {
+    pub(crate) context: Option<Context>,
+    pub(crate) selected: Option<Selected>,
+}
+
 /// Extensions. A map of them is boxes in a box: where it holds nothing that is not known here, its values are kept by
 /// themselves.
-struct KeptExtensions {
-    call: Option<Call>,
-    context: Option<Context>,
-    selected: Option<Selected>,
-    attempts: Option<Attempts>,
-    waits_for_circuit: bool,
-    is_repaired: bool,
-    /// All of them, if there are others. Then nothing else is kept.
-    all: Extensions,
+enum KeptExtensions {
+    /// Besides what the run knows, and the mark of the owner.
+    Few {
+        call: Option<Call>,
+        attempts: Option<Attempts>,
+        waits_for_circuit: bool,
+    },
+    All(Extensions),
 }
 
 impl KeptExtensions {
     /// To be kept once the mark of the owner is among them.
-    fn of(extensions: &Extensions) -> Self {
-        let mut kept = Self {
-            call: extensions.get().cloned(),
-            context: extensions.get().cloned(),
-            selected: extensions.get().cloned(),
-            attempts: extensions.get().cloned(),
-            waits_for_circuit: extensions.get::<WaitsForCircuit>().is_some(),
-            is_repaired: extensions.get::<WithoutOutputLimit>().is_some(),
-            all: Extensions::new(),
+    fn of(extensions: &Extensions, known: &Known) -> Self {
+        let (call, attempts) = (extensions.get::<Call>(), extensions.get::<Attempts>());
+        let waits_for_circuit = extensions.get::<WaitsForCircuit>().is_some();
+        let few =
+            [known.context.is_some(), known.selected.is_some(), call.is_some(), attempts.is_some(), waits_for_circuit];
+        if extensions.len() == 1 + few.into_iter().map(usize::from).sum::<usize>() {
+            Self::Few { call: call.cloned(), attempts: attempts.cloned(), waits_for_circuit }
+        } else {
+            Self::All(extensions.clone())
+        }
+    }
+
+    fn restored(&self, known: &Known) -> Extensions {
+        let (call, attempts, waits_for_circuit) = match self {
+            Self::Few { call, attempts, waits_for_circuit } => (call, attempts, *waits_for_circuit),
+            Self::All(extensions) => return extensions.clone(),
         };
-        if kept.count() != extensions.len() {
-            kept = Self {
-                call: None,
-                context: None,
-                selected: None,
-                attempts: None,
-                waits_for_circuit: false,
-                is_repaired: false,
-                all: extensions.clone(),
-            };
-        }
-        kept
-    }
-
-    fn count(&self) -> usize {
-        let Self { call, context, selected, attempts, waits_for_circuit, is_repaired, all: _ } = self;
-        let known = [
-            call.is_some(),
-            context.is_some(),
-            selected.is_some(),
-            attempts.is_some(),
-            *waits_for_circuit,
-            *is_repaired,
-            // The owner's.
-            true,
-        ];
-        known.into_iter().map(usize::from).sum()
-    }
-
-    fn restored(&self) -> Extensions {
-        let mut extensions = self.all.clone();
-        let Self { call, context, selected, attempts, waits_for_circuit, is_repaired, all: _ } = self;
+        let mut extensions = Extensions::new();
         extensions.insert(RetryOwner);
-        if let Some(call) = call {
-            extensions.insert(call.clone());
-        }
-        if let Some(context) = context {
+        if let Some(context) = &known.context {
             extensions.insert(context.clone());
         }
-        if let Some(selected) = selected {
+        if let Some(selected) = &known.selected {
             extensions.insert(selected.clone());
+        }
+        if let Some(call) = call {
+            extensions.insert(call.clone());
         }
         if let Some(attempts) = attempts {
             extensions.insert(attempts.clone());
         }
-        if *waits_for_circuit {
+        if waits_for_circuit {
             extensions.insert(WaitsForCircuit);
-        }
-        if *is_repaired {
-            extensions.insert(WithoutOutputLimit);
         }
         extensions
     }
@@ -226,6 +204,10 @@ mod tests {
         request
     }
 
+    fn known(request: &Request<String>) -> Known {
+        Known { context: Context::of(request).cloned(), selected: request.extensions().get().cloned() }
+    }
+
     fn is_the_same(kept: Request<String>, request: &Request<String>) {
         let names = |request: &Request<String>| {
             let all = request.headers().iter();
@@ -250,37 +232,39 @@ mod tests {
     #[test]
     fn what_is_sent_again_is_what_was_sent() {
         let plain = request();
-        let mut known = request();
-        known.extensions_mut().insert(Call::new(Dialect::OpenAiChat, true).with_model("m").with_output_limit(true));
-        known.extensions_mut().insert(Selected::only(Candidate::new("a", Family::OpenAi, "http://a.test")));
-        known.extensions_mut().insert(WaitsForCircuit);
-        Attempts::attach(&mut known);
+        let mut usual = request();
+        usual.extensions_mut().insert(Call::new(Dialect::OpenAiChat, true).with_model("m").with_output_limit(true));
+        usual.extensions_mut().insert(Selected::only(Candidate::new("a", Family::OpenAi, "http://a.test")));
+        usual.extensions_mut().insert(WaitsForCircuit);
+        Attempts::attach(&mut usual);
         let context = Context::default();
-        known.extensions_mut().insert(context.clone());
-        let mut others = known.clone();
+        usual.extensions_mut().insert(context.clone());
+        let mut others = usual.clone();
         others.extensions_mut().insert(Own(7));
         let mut empty = Request::new(String::new());
         empty.extensions_mut().insert(RetryOwner);
-        for request in [&plain, &known, &others, &empty] {
-            let kept = Kept::of(request);
+        for request in [&plain, &usual, &others, &empty] {
+            let known = known(request);
+            let kept = Kept::of(request, &known);
             assert_eq!(kept.headers(), *request.headers());
-            is_the_same(kept.request(), request);
-            is_the_same(kept.into_request(), request);
+            is_the_same(kept.request(&known), request);
+            is_the_same(kept.into_request(&known), request);
         }
         // It is one context, whichever request counts in it.
-        let again = Kept::of(&others).request();
+        let again = Kept::of(&others, &known(&others)).request(&known(&others));
         Context::of(&again).unwrap().count_attempt();
         assert_eq!(context.attempts(), 1);
     }
 
     #[test]
     fn what_follows_a_repair_bears_its_mark() {
-        let mut kept = Kept::of(&request());
-        assert!(kept.request().extensions().get::<WithoutOutputLimit>().is_none());
+        let known = Known { context: None, selected: None };
+        let mut kept = Kept::of(&request(), &known);
+        assert!(kept.request(&known).extensions().get::<WithoutOutputLimit>().is_none());
         kept.repair();
-        let repaired = kept.request();
+        let repaired = kept.request(&known);
         assert!(repaired.extensions().get::<WithoutOutputLimit>().is_some());
-        assert!(Kept::of(&repaired).into_request().extensions().get::<WithoutOutputLimit>().is_some());
-        assert!(kept.into_request().extensions().get::<WithoutOutputLimit>().is_some());
+        assert!(Kept::of(&repaired, &known).into_request(&known).extensions().get::<WithoutOutputLimit>().is_some());
+        assert!(kept.into_request(&known).extensions().get::<WithoutOutputLimit>().is_some());
     }
 }

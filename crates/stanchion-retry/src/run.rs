@@ -17,7 +17,7 @@ use tower_service::Service;
 
 use crate::{
     RetryOwner, Scope, client_retries,
-    kept::Kept,
+    kept::{Kept, Known},
     layer::Shared,
     ledger::{Allowance, Cause, Ledger, Step, Verdict, was_not_asked},
     policy::{Limits, RetryPolicy},
@@ -36,8 +36,7 @@ pub(crate) struct Run<S, B> {
     shared: Arc<Shared>,
     ledger: Ledger,
     limits: Limits,
-    context: Option<Context>,
-    selected: Option<Selected>,
+    known: Known,
     /// What the caller's client library has retried; read only once it matters.
     client_retries: ClientRetries,
     /// Attempts are taken out of the recovery budget, which all candidates share.
@@ -150,8 +149,7 @@ where
             limits_output,
             shared,
             ledger,
-            context,
-            selected,
+            known: Known { context, selected },
             client_retries,
             waits_for_circuit,
             turn: None,
@@ -164,7 +162,7 @@ where
             last: None,
         });
         match run.recovery() {
-            Some(budget) if budget.is_spent(Instant::now()) => Err(budget.end(run.context.as_ref(), Instant::now())),
+            Some(budget) if budget.is_spent_by_now() => Err(budget.end(run.known.context.as_ref(), Instant::now())),
             Some(budget) if run.shares_attempts && !budget.has_attempts() => Err(run.complete(
                 Failure::new(FailureKind::RecoveryBudget)
                     .with_phase(Phase::Connect)
@@ -183,7 +181,7 @@ where
     pub(crate) fn first(&mut self, request: Request<B>) -> S::Future {
         self.begin_attempt();
         if self.another_may_follow() {
-            self.kept = Some(Kept::of(&request));
+            self.kept = Some(Kept::of(&request, &self.known));
         } else if let ClientRetries::Unread = self.client_retries {
             self.client_retries = ClientRetries::Read(client_retries(request.headers()));
         }
@@ -194,10 +192,10 @@ where
     pub(crate) fn attempt(&mut self) -> S::Future {
         self.begin_attempt();
         let request = if self.another_may_follow() {
-            self.kept.as_ref().map(Kept::request)
+            self.kept.as_ref().map(|kept| kept.request(&self.known))
         } else {
             self.ask_client();
-            self.kept.take().map(Kept::into_request)
+            self.kept.take().map(|kept| kept.into_request(&self.known))
         };
         let mut request = request.expect("kept as long as another attempt may follow");
         if let Some(turn) = self.turn.take() {
@@ -213,11 +211,11 @@ impl<S, B> Run<S, B> {
     }
 
     fn recovery(&self) -> Option<&RecoveryBudget> {
-        self.context.as_ref()?.recovery()
+        self.known.context.as_ref()?.recovery()
     }
 
     fn is_last_candidate(&self) -> bool {
-        self.selected.as_ref().is_none_or(|selected| selected.last)
+        self.known.selected.as_ref().is_none_or(|selected| selected.last)
     }
 
     fn begin_attempt(&mut self) {
@@ -308,7 +306,7 @@ impl<S, B> Run<S, B> {
         if self.recovery().is_some_and(|budget| budget.is_spent(now)) {
             return Next::Leave(self.spent(now, Some(failure)));
         }
-        let candidate = self.selected.as_ref().map(|selected| &selected.candidate);
+        let candidate = self.known.selected.as_ref().map(|selected| &selected.candidate);
         // What was never processed was no load.
         if let Some(budget) = self.shared.budget.as_ref().filter(|_| !step.free)
             && !budget.withdraw(candidate, now)
@@ -321,7 +319,9 @@ impl<S, B> Run<S, B> {
             budget.start(now);
         }
         self.ledger.take(step);
-        if let Some(context) = self.context.as_ref().filter(|_| self.policy().scope == Scope::Request && !step.free) {
+        if let Some(context) =
+            self.known.context.as_ref().filter(|_| self.policy().scope == Scope::Request && !step.free)
+        {
             context.count_retry(step.class);
         }
         let asked = step.wait.max(opened.as_ref().map_or(Duration::ZERO, |circuit| circuit.retry_after(now)));
@@ -432,7 +432,7 @@ impl<S, B> Run<S, B> {
             self.tell(RetryPhase::Recovered, cause, None);
         }
         if let Some(budget) = &self.shared.budget {
-            let candidate = self.selected.as_ref().map(|selected| &selected.candidate);
+            let candidate = self.known.selected.as_ref().map(|selected| &selected.candidate);
             budget.refund(candidate, self.ledger.made_here() > 0, Instant::now);
         }
     }
@@ -446,7 +446,7 @@ impl<S, B> Run<S, B> {
     /// Ends because the time for recovery is spent.
     fn spent(&mut self, now: Instant, failure: Option<Failure>) -> Failure {
         let Some(budget) = self.recovery() else { unreachable!("nothing else is spent") };
-        let end = budget.end(self.context.as_ref(), now);
+        let end = budget.end(self.known.context.as_ref(), now);
         match failure.or(self.last.take()) {
             Some(last) => self.complete(end.with_source(last)),
             None => self.complete(end),
@@ -462,7 +462,7 @@ impl<S, B> Run<S, B> {
                 .is_some_and(|budget| self.is_last_candidate() || (self.shares_attempts && !budget.has_attempts()));
             let by = by.filter(|by| *by != ExhaustedBy::AttemptLimit || ends_request);
             let event = || ProviderRetry { exhausted_by: by, ..self.event(RetryPhase::Exhausted, cause, None) };
-            Context::emit(self.context.as_ref(), || Event::ProviderRetry(event()));
+            Context::emit(self.known.context.as_ref(), || Event::ProviderRetry(event()));
         }
         self.complete(failure)
     }
@@ -470,12 +470,12 @@ impl<S, B> Run<S, B> {
     fn complete(&self, failure: Failure) -> Failure {
         let hint = failure.hint().or_else(|| self.policy().hint(&failure));
         let failure = failure.with_hint(hint);
-        let counted = self.context.as_ref().map_or(0, Context::attempts);
+        let counted = self.known.context.as_ref().map_or(0, Context::attempts);
         let failure = match if counted > 0 { counted } else { self.asked } {
             0 => failure,
             attempts => failure.with_attempts(attempts),
         };
-        match &self.selected {
+        match &self.known.selected {
             Some(selected) if failure.candidate().is_none() => {
                 failure.with_candidate(selected.candidate.name().clone())
             }
@@ -490,7 +490,7 @@ impl<S, B> Run<S, B> {
         let allowed =
             |candidate: &Candidate| candidate.repairs_opaque_rejections() && candidate.family() == Family::OpenAi;
         let has_limit = |candidate: &Candidate| candidate.max_output_tokens().is_some();
-        let Some(candidate) = self.selected.as_ref().map(|selected| &*selected.candidate) else { return false };
+        let Some(candidate) = self.known.selected.as_ref().map(|selected| &*selected.candidate) else { return false };
         !self.repaired && allowed(candidate) && (has_limit(candidate) || self.limits_output)
     }
 
@@ -498,7 +498,7 @@ impl<S, B> Run<S, B> {
     fn take_repair(&mut self) -> bool {
         let could = self.could_repair();
         let Some(kept) = self.kept.as_mut().filter(|_| could) else { return false };
-        let taken = self.context.as_ref().is_none_or(Context::take_repair);
+        let taken = self.known.context.as_ref().is_none_or(Context::take_repair);
         if taken {
             self.repaired = true;
             self.repairs = true;
@@ -526,14 +526,14 @@ impl<S, B> Run<S, B> {
             _ => self.retries(),
         };
         ProviderRetry {
-            candidate: self.selected.as_ref().map(|selected| selected.candidate.name().clone()),
+            candidate: self.known.selected.as_ref().map(|selected| selected.candidate.name().clone()),
             attempt,
             max_retries: shared.map_or_else(|| self.ledger.limit(self.limits), RecoveryBudget::attempt_limit),
             status_code: cause.status,
             delay: wait.map(|(delay, _)| delay),
             next_retry_at: wait.and_then(|(_, left)| SystemTime::now().checked_add(left)),
             mode: recovery.map_or(RecoveryMode::Standard, |_| RecoveryMode::BoundedForeground),
-            recovery: recovery.map(|budget| budget.snapshot(Instant::now())),
+            recovery: recovery.map(RecoveryBudget::snapshot_by_now),
             client_retries: self.client_retries.told(),
             ..ProviderRetry::new(phase, cause.reason)
         }
@@ -543,17 +543,17 @@ impl<S, B> Run<S, B> {
         if let Some(budget) = self.recovery() {
             let event = self.event(phase, cause, wait);
             budget.remember(&event, self.last.as_ref().and_then(Failure::hint));
-            Context::emit(self.context.as_ref(), || Event::ProviderRetry(event));
+            Context::emit(self.known.context.as_ref(), || Event::ProviderRetry(event));
             return;
         }
-        Context::emit(self.context.as_ref(), || Event::ProviderRetry(self.event(phase, cause, wait)));
+        Context::emit(self.known.context.as_ref(), || Event::ProviderRetry(self.event(phase, cause, wait)));
     }
 
     fn tell_circuit(&mut self, phase: CircuitPhase, circuit: &OpenCircuit, now: Instant) {
         if phase == CircuitPhase::Waiting {
             self.circuit_told = Some(now);
         }
-        let context = self.context.as_ref();
+        let context = self.known.context.as_ref();
         Context::emit(context, || circuit.event(phase, context, now));
     }
 }

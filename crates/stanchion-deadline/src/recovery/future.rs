@@ -6,7 +6,7 @@ use std::{
 
 use http::Response;
 use pin_project_lite::pin_project;
-use stanchion_core::{Context, Failure, FailureKind, RecoveryBudget};
+use stanchion_core::{Context, Failure, FailureKind};
 use tokio::time::Instant;
 
 use super::{RecoveryBody, alarm::Alarm, body::Cut};
@@ -49,7 +49,7 @@ where
 
         // The budget before whatever happens within: on a tie it wins, and no attempt starts at its last instant.
         let mut lost = None;
-        if !is_spent(budget) {
+        if !budget.is_spent_by_now() {
             match inner.poll(cx) {
                 Poll::Ready(Ok(response)) => {
                     *this.alarm = None;
@@ -60,7 +60,7 @@ where
                 Poll::Ready(Err(error)) => {
                     *this.alarm = None;
                     let failure = error.into();
-                    if !(is_of_a_limit(&failure) && is_spent(budget)) {
+                    if !(is_of_a_limit(&failure) && budget.is_spent_by_now()) {
                         return Poll::Ready(Err(failure));
                     }
                     lost = Some(failure);
@@ -86,11 +86,6 @@ impl<F> fmt::Debug for RecoveryFuture<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RecoveryFuture").field("alarm", &self.alarm).finish_non_exhaustive()
     }
-}
-
-/// Time is looked at only where the clock runs.
-fn is_spent(budget: &RecoveryBudget) -> bool {
-    budget.deadline().is_some_and(|deadline| deadline <= Instant::now())
 }
 
 /// Whether another limit of ours ended a wait: if that was no earlier than the budget's end, the budget is the cause. What a provider
