@@ -1,19 +1,17 @@
 use std::{
-    collections::HashMap,
     fmt,
     hash::{BuildHasher, RandomState},
-    sync::{Arc, PoisonError, RwLock, Weak},
+    sync::Arc,
 };
 
 use http::Request;
 use http_body::Body;
-use stanchion_core::{Call, Candidate, Context, RequestClass, RetainedBytes, Selected};
+use stanchion_core::{Call, Candidate, CandidateCache, Context, RequestClass, RetainedBytes, Selected};
 use tokio::time::Instant;
 
 use crate::{
     AdmissionPolicy, Footprint,
     domain::{Domain, Share},
-    mix::BuildMix,
     permit::Permit,
     policy::Policies,
     shared::{Ask, Asked, Shared},
@@ -28,7 +26,7 @@ pub(crate) struct Gate {
     nameless: Place,
     /// For requests without an owner.
     anonymous: u64,
-    known: RwLock<Known>,
+    known: CandidateCache<Place>,
 }
 
 /// Where a candidate's requests queue, and under which of the layer's policies.
@@ -38,9 +36,6 @@ pub(crate) struct Place {
     policy: usize,
 }
 
-/// The places of candidates by address.
-type Known = HashMap<usize, (Weak<Candidate>, Place), BuildMix>;
-
 /// What comes of a request at the gate.
 pub(crate) enum Passage {
     Runs(Permit),
@@ -49,34 +44,20 @@ pub(crate) enum Passage {
 }
 
 impl Gate {
-    /// Candidates of the past are forgotten when so many are known, and there are never more than twice as many.
-    const SWEEP_AT: usize = 256;
-
     pub(crate) fn new(shared: Arc<Shared>, policies: Arc<Policies>) -> Self {
         let policy = Policies::GENERAL;
         let nameless = Place { share: Share::open(Domain::new(&shared, None), policies.get(policy).share()), policy };
         // A number that nobody else has.
         let anonymous = RandomState::new().hash_one(());
-        Self { shared, policies, nameless, anonymous, known: RwLock::default() }
+        Self { shared, policies, nameless, anonymous, known: CandidateCache::new() }
     }
 
     pub(crate) fn place(&self, candidate: &Arc<Candidate>) -> Place {
-        // An address may be used again once its candidate is gone; the weak reference keeps it from being so.
-        let address = Arc::as_ptr(candidate).addr();
-        if let Some((_, place)) = self.known.read().unwrap_or_else(PoisonError::into_inner).get(&address) {
-            return place.clone();
-        }
-        let policy = self.policies.for_provider(candidate.provider());
-        let its = self.policies.get(policy);
-        let place = Place { share: Share::open(self.shared.domain(candidate, its), its.share()), policy };
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= Self::SWEEP_AT {
-            known.retain(|_, (candidate, _)| candidate.strong_count() > 0);
-        }
-        if known.len() < 2 * Self::SWEEP_AT {
-            known.insert(address, (Arc::downgrade(candidate), place.clone()));
-        }
-        place
+        self.known.get_or_insert_with(candidate, || {
+            let policy = self.policies.for_provider(candidate.provider());
+            let its = self.policies.get(policy);
+            Place { share: Share::open(self.shared.domain(candidate, its), its.share()), policy }
+        })
     }
 
     /// The policy under which requests queue there.

@@ -178,7 +178,6 @@ mod future;
 mod gate;
 mod handle;
 mod layer;
-mod mix;
 mod permit;
 mod policy;
 #[cfg(test)]

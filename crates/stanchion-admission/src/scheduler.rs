@@ -74,9 +74,7 @@ mod tests;
 
 use std::collections::HashMap;
 
-use stanchion_core::AdmissionScope;
-
-use crate::mix::BuildMix;
+use stanchion_core::{AdmissionScope, BuildMix};
 
 use self::terms::CLASSES;
 pub(crate) use self::{

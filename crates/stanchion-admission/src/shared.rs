@@ -9,14 +9,13 @@ use std::{
     time::Duration,
 };
 
-use stanchion_core::{Candidate, DomainSecret, FailureDomain, RequestClass, RetainedBytes};
+use stanchion_core::{BuildMix, Candidate, DomainSecret, FailureDomain, RequestClass, RetainedBytes};
 use tokio::time::Instant;
 
 use crate::{
     AdmissionPolicy, Footprint,
     adaptive::Limit,
     domain::{Domain, Known, Share},
-    mix::BuildMix,
     permit::{Permit, Waiter},
     scheduler::{Arrival, Constraint, DomainLimits, Limits, Scheduler},
     sync::{Mutex, MutexGuard, lock},

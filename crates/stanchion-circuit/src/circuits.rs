@@ -1,10 +1,9 @@
 use std::{
-    collections::HashMap,
     fmt,
-    sync::{Arc, OnceLock, PoisonError, RwLock, Weak},
+    sync::{Arc, OnceLock},
 };
 
-use stanchion_core::{Candidate, Candidates, CircuitTurn, OpenCircuit};
+use stanchion_core::{Candidate, CandidateCache, Candidates, CircuitTurn, OpenCircuit};
 use tokio::time::Instant;
 
 use crate::{
@@ -22,12 +21,9 @@ pub(crate) struct Circuits {
     pub(crate) policy: CircuitPolicy,
     /// The model's own list. Its circuits are found by the place in the list, without a lock.
     model: Vec<(Arc<Candidate>, OnceLock<Arc<Entry>>)>,
-    /// Those of other candidates, by address.
-    known: RwLock<Known>,
+    /// Those of other candidates.
+    known: CandidateCache<Arc<Entry>>,
 }
-
-/// The circuits of candidates by address.
-type Known = HashMap<usize, (Weak<Candidate>, Arc<Entry>)>;
 
 /// A request that was let in.
 pub(crate) struct Entered {
@@ -37,13 +33,10 @@ pub(crate) struct Entered {
 }
 
 impl Circuits {
-    /// Candidates of the past are forgotten when so many are known, and there are never more than twice as many.
-    const SWEEP_AT: usize = 256;
-
     pub(crate) fn new(registry: CircuitRegistry, policy: CircuitPolicy, candidates: Option<&Candidates>) -> Self {
         let model = candidates.into_iter().flat_map(Candidates::iter);
         let model = model.map(|candidate| (candidate.clone(), OnceLock::new())).collect();
-        Self { registry, policy, model, known: RwLock::default() }
+        Self { registry, policy, model, known: CandidateCache::new() }
     }
 
     /// The circuit of a candidate. The place in the list is a hint where to look first.
@@ -52,25 +45,8 @@ impl Circuits {
             Some((own, entry)) if Arc::ptr_eq(own, candidate) => {
                 entry.get_or_init(|| self.registry.entry(candidate, &self.policy)).clone()
             }
-            _ => self.look_up(candidate),
+            _ => self.known.get_or_insert_with(candidate, || self.registry.entry(candidate, &self.policy)),
         }
-    }
-
-    fn look_up(&self, candidate: &Arc<Candidate>) -> Arc<Entry> {
-        // An address may be used again once its candidate is gone; the weak reference keeps it from being so.
-        let address = Arc::as_ptr(candidate).addr();
-        if let Some((_, entry)) = self.known.read().unwrap_or_else(PoisonError::into_inner).get(&address) {
-            return entry.clone();
-        }
-        let entry = self.registry.entry(candidate, &self.policy);
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= Self::SWEEP_AT {
-            known.retain(|_, (candidate, _)| candidate.strong_count() > 0);
-        }
-        if known.len() < 2 * Self::SWEEP_AT {
-            known.insert(address, (Arc::downgrade(candidate), entry.clone()));
-        }
-        entry
     }
 
     /// The circuit of a candidate that counts; `None` where circuits are off, or there is no room for another.

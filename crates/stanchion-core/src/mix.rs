@@ -1,10 +1,12 @@
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// For keys that are random, or counted up by us, or addresses: nobody can choose them to collide.
-#[derive(Default)]
-pub(crate) struct Mix(u64);
+/// A hasher for keys that are random, or counted up by us, or addresses: nobody can choose them to collide.
+#[derive(Debug, Default)]
+pub struct Mix(u64);
 
-pub(crate) type BuildMix = BuildHasherDefault<Mix>;
+/// Builds [`Mix`] hashers, for maps.
+pub type BuildMix = BuildHasherDefault<Mix>;
+
 impl Hasher for Mix {
     fn finish(&self) -> u64 {
         self.0
