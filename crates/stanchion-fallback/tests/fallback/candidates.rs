@@ -1,8 +1,11 @@
 //! Who is asked, in which order, with what.
 
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicU32, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
+    task::{Context as Wakes, Poll},
 };
 
 use http::{Method, Request, Response};
@@ -10,9 +13,9 @@ use http_body_util::BodyExt;
 use stanchion_core::{Candidates, Context, DispositionRules, FailureKind, FallbackOn, Phase, RecoveryBudget};
 use stanchion_fallback::{Fallback, FallbackLayer};
 use stanchion_testkit::{Events, candidates, request, request_in};
-use tower::{Layer, ServiceExt, service_fn};
+use tower::{Layer, Service, ServiceExt, service_fn};
 
-use super::{Script, failure, selected, status};
+use super::{Req, Script, failure, selected, status};
 
 #[tokio::test]
 async fn candidates_are_asked_in_order_until_one_answers() {
@@ -24,6 +27,42 @@ async fn candidates_are_asked_in_order_until_one_answers() {
     assert_eq!(events.lines(), ["M.fallback a/gpt-x>b/gpt-x", "M.fallback b/gpt-x>c/gpt-x"]);
     let places: Vec<_> = script.requests().iter().map(|r| (selected(r).index, selected(r).last)).collect();
     assert_eq!(places, [(0, false), (1, false), (2, false)]);
+}
+
+/// A service that counts how often it is cloned.
+struct CountedService(Script, Arc<AtomicU32>);
+
+impl Clone for CountedService {
+    fn clone(&self) -> Self {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        Self(self.0.clone(), self.1.clone())
+    }
+}
+
+impl Service<Req> for CountedService {
+    type Response = <Script as Service<Req>>::Response;
+    type Error = <Script as Service<Req>>::Error;
+    type Future = <Script as Service<Req>>::Future;
+
+    fn poll_ready(&mut self, cx: &mut Wakes<'_>) -> Poll<Result<(), Self::Error>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Req) -> Self::Future {
+        self.0.call(request)
+    }
+}
+
+#[tokio::test]
+async fn the_service_is_cloned_only_where_another_candidate_follows() {
+    for (names, clones) in [(&["a"][..], 0), (&["a", "b"], 1)] {
+        let counted = Arc::new(AtomicU32::new(0));
+        let script = Script::new([Ok(()), Err(failure(FailureKind::InvalidRequest))]);
+        let mut service = Fallback::new(CountedService(script, counted.clone()), candidates(names.iter().copied()));
+        service.ready().await.unwrap().call(request()).await.unwrap();
+        service.ready().await.unwrap().call(request()).await.unwrap_err();
+        assert_eq!(counted.load(Ordering::Relaxed), 2 * clones, "{names:?}");
+    }
 }
 
 #[tokio::test]
