@@ -184,6 +184,7 @@ fn has_html_type(headers: &HeaderMap) -> bool {
 
 /// Without the byte order mark that some proxies write, and without the space around.
 fn trim(text: &str) -> &str {
+    let text = text.trim();
     text.strip_prefix('\u{feff}').unwrap_or(text).trim()
 }
 

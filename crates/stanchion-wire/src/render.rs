@@ -140,7 +140,8 @@ fn is_callers_mistake(reply: &ProviderReply) -> bool {
 }
 
 fn is_json(body: &[u8]) -> bool {
-    let text = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
+    let text = body.trim_ascii();
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     serde_json::from_slice::<IgnoredAny>(text).is_ok()
 }
 

@@ -27,7 +27,7 @@ use crate::error::object::{Object, one_line};
 ///
 /// Gemini's comes as Server-Sent Events (`alt=sse`), Ollama's as a line.
 pub fn stream(dialect: Dialect, document: &[u8]) -> Option<Bytes> {
-    let text = String::from_utf8_lossy(document);
+    let text = String::from_utf8_lossy(document.trim_ascii());
     let text = compact(text.strip_prefix('\u{feff}').unwrap_or(&text))?;
     let stream = match dialect {
         Dialect::OpenAiChat => chat::stream(&reply(&text)?)?,

@@ -46,7 +46,7 @@ enum Form {
     Open(Option<Bytes>),
 }
 
-/// The pieces of a document. Most come as one, which is not copied.
+/// The pieces of a document. Most come as one, which is not copied: it keeps the buffer that it was read into, one read's at most.
 enum Held {
     One(Bytes),
     Many(BytesMut),
@@ -54,8 +54,11 @@ enum Held {
 
 impl Held {
     fn push(&mut self, chunk: Bytes) {
+        // The last of an HTTP/2 stream is often empty.
+        if chunk.is_empty() {
+            return;
+        }
         match self {
-            Self::One(held) if held.is_empty() => *held = chunk,
             Self::One(held) => {
                 let mut both = BytesMut::with_capacity(held.len() + chunk.len());
                 both.extend_from_slice(held);

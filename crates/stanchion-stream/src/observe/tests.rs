@@ -254,7 +254,8 @@ async fn a_document_of_one_piece_is_not_copied_and_one_of_many_is_joined() {
         // The bound is reached, and not passed.
         let layer = ObserveLayer::new().max_document(document.len());
         let pieces = (0..document.len()).step_by(size);
-        let body = ScriptedBody::frames(pieces.map(|at| document.slice(at..(at + size).min(document.len()))));
+        let pieces = pieces.map(|at| document.slice(at..(at + size).min(document.len())));
+        let body = ScriptedBody::frames(pieces.chain([Bytes::new()]));
         let (response, record) = observed(layer, plain.clone(), "application/json", body).await;
         let mut body = response.into_body();
         let whole = body.frame().await.unwrap().unwrap().into_data().unwrap();

@@ -14,7 +14,8 @@ use crate::{error, json::Value};
 ///
 /// A document of a shape that the dialect does not know is let through: only what is certainly broken is refused.
 pub fn read_document(dialect: Dialect, document: &[u8]) -> Reading {
-    let text = document.strip_prefix(b"\xef\xbb\xbf").unwrap_or(document).trim_ascii();
+    let text = document.trim_ascii();
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text).trim_ascii();
     let fault = |kind| Reading::fault(Failure::new(kind).with_phase(Phase::BeforeOutput), false);
     match text.first() {
         None => return fault(FailureKind::EmptyReply),

@@ -1,7 +1,7 @@
 //! A whole reply of the plain kind, read without a tree: why it ended and what it used is picked up while its syntax is checked.
 //!
-//! What is odd in any way is not understood here, and is parsed: a fault, an empty answer, a member that comes twice, an escape in
-//! a name, a number with too many digits. That both readings agree is a property test.
+//! What is odd in any way is not understood here, and is parsed: a fault, an empty answer, a member that counts and comes twice, an
+//! escape in a name, a number with too many digits. That both readings agree is a property test.
 
 use stanchion_core::{Dialect, Usage};
 
@@ -13,7 +13,7 @@ use super::{
 /// How deep a document is followed, well below what the parser takes.
 const MAX_DEPTH: u8 = 32;
 /// How many digits of a whole number are taken: it fits whatever they are.
-const MAX_DIGITS: usize = 18;
+const MAX_DIGITS: usize = 19;
 
 /// Reads a document whose white space around it is gone. `None` sends it to the parser.
 pub(super) fn skim(dialect: Dialect, document: &[u8]) -> Option<Reading> {
@@ -40,9 +40,9 @@ fn chat(walk: &mut Walk<'_>, reading: &mut Reading) -> Option<()> {
         }
         b"choices" => {
             first(&mut chosen)?;
-            let mut choices = 0;
+            let mut any = false;
             walk.array(|walk| {
-                choices += 1;
+                any = true;
                 let mut ended = None;
                 walk.object(|walk, name| match name {
                     b"finish_reason" => ended.replace(walk.plain()?).is_none().then_some(()),
@@ -53,7 +53,7 @@ fn chat(walk: &mut Walk<'_>, reading: &mut Reading) -> Option<()> {
                 reading.finish = Some(openai_chat::finish_reason(reason));
                 finish_fault(Dialect::OpenAiChat, reason).is_none().then_some(())
             })?;
-            (choices > 0).then_some(())
+            any.then_some(())
         }
         b"error" => walk.null(),
         b"object" => (walk.plain()? != b"error").then_some(()),
@@ -244,21 +244,28 @@ impl<'a> Walk<'a> {
                 }
                 b'\\' => match self.text.get(self.at + 1)? {
                     b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => self.at += 2,
-                    b'u' => {
-                        let digits = self.text.get(self.at + 2..self.at + 6)?;
-                        // Half of a pair alone is no text.
-                        let half = matches!(digits, [b'd' | b'D', b'8' | b'9' | b'a'..=b'f' | b'A'..=b'F', ..]);
-                        if half || !digits.iter().all(u8::is_ascii_hexdigit) {
-                            return None;
+                    b'u' => match self.unit()? {
+                        0xd800..=0xdbff => {
+                            (0xdc00..=0xdfff).contains(&self.unit()?).then_some(())?;
                         }
-                        self.at += 6;
-                    }
+                        // Half of a pair alone is no text.
+                        0xdc00..=0xdfff => return None,
+                        _ => {}
+                    },
                     _ => return None,
                 },
                 // A control character, which has to be escaped.
                 _ => return None,
             }
         }
+    }
+
+    /// A unit of UTF-16, written as `\u` and four digits.
+    fn unit(&mut self) -> Option<u16> {
+        self.literal(b"\\u")?;
+        let digits: &[u8; 4] = self.text[self.at..].first_chunk()?;
+        self.at += digits.len();
+        digits.iter().try_fold(0, |unit, digit| Some(unit << 4 | char::from(*digit).to_digit(16)? as u16))
     }
 
     /// Goes on to the next quote, escape or control character, eight bytes at a time.
@@ -310,7 +317,7 @@ impl<'a> Walk<'a> {
             if let Some(b'+' | b'-') = self.text.get(self.at) {
                 self.at += 1;
             }
-            // A number of eighteen digits stays finite with these.
+            // A number of nineteen digits stays finite with these.
             (1..=2).contains(&self.digits()).then_some(())?;
         }
         Some(())

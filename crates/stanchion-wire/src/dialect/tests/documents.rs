@@ -15,6 +15,7 @@ fn whole_replies_are_judged_before_anyone_sees_them() {
             r#"{"choices":[{"message":{"role":"assistant","content":"ok"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1}}"#,
             None,
         ),
+        (Chat, "\r\n\u{feff} {\"choices\":[{\"message\":{\"content\":\"ok\"},\"finish_reason\":\"stop\"}]}", None),
         (Chat, "\u{feff}\n\n{\"choices\":[{\"message\":{\"content\":\"ok\"},\"finish_reason\":\"stop\"}]}", None),
         (Chat, r#"{"choices":[{"message":{"content":""},"finish_reason":"stop"}]}"#, None),
         (Chat, r#"{"choices":[{"message":{"content":""}}]}"#, Some(FailureKind::EmptyReply)),

@@ -12,7 +12,7 @@ const DIALECTS: [Dialect; 6] = [Chat, Responses, Anthropic, Gemini, Ollama, Dial
 const PLAIN: [(Dialect, &str); 5] = [
     (
         Chat,
-        r#"{"id":"c1","object":"chat.completion","created":1700000000,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Say \"hi\"\n\u00e9 世","refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":19,"completion_tokens":10,"total_tokens":29,"prompt_tokens_details":{"cached_tokens":3,"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":2}},"service_tier":"default"}"#,
+        r#"{"id":"c1","object":"chat.completion","created":1700000000123456789,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Say \"hi\"\n\u00e9\ud83e\udd80 世","refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":19,"completion_tokens":10,"total_tokens":29,"prompt_tokens_details":{"cached_tokens":3,"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":2}},"service_tier":"default"}"#,
     ),
     (
         Chat,
@@ -74,7 +74,7 @@ const ODD_NAMES: [&str; 12] = [
     "logprobs",
 ];
 
-const ODD_VALUES: [&str; 34] = [
+const ODD_VALUES: [&str; 39] = [
     "null",
     "true",
     "false",
@@ -92,6 +92,7 @@ const ODD_VALUES: [&str; 34] = [
     "1e999",
     "1e99",
     "999999999999999999",
+    "9999999999999999999",
     "18446744073709551615",
     "18446744073709551616",
     "123456789012345678901234567890.5",
@@ -100,6 +101,10 @@ const ODD_VALUES: [&str; 34] = [
     "\"st\\u006fp\"",
     "\"error\"",
     "\"\\ud83e\\udd80\"",
+    "\"\\uD83E\\uDD80x\\uDBFF\\udfff\"",
+    "\"\\ud83e\\ud83e\\udd80\"",
+    "\"\\ud83ex\\udd80\"",
+    "\"\\udd80\"",
     "\"\\ud800\"",
     "\"\\x\"",
     "\"a\tb\"",
@@ -222,6 +227,36 @@ proptest! {
         let to = if cut { bytes.len() } else { (at + length).min(bytes.len()) };
         bytes.splice(at..to, put);
         agrees(&bytes)?;
+    }
+}
+
+#[test]
+fn enough_of_the_documents_of_all_kinds_are_skimmed() {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let mut skimmed = [0; DIALECTS.len()];
+    for _ in 0..2000 {
+        let document = document().new_tree(&mut runner).unwrap().current();
+        for (count, one) in skimmed.iter_mut().zip(agrees(document.as_bytes()).unwrap()) {
+            *count += usize::from(one);
+        }
+    }
+    let [chat, _, anthropic, ..] = skimmed;
+    assert!(chat > 100 && anthropic > 100, "{skimmed:?} of 2000");
+}
+
+#[test]
+fn a_text_ends_at_its_first_mark_wherever_that_is() {
+    let before = br#"{"usage":{"output_tokens":1},"stop_reason":"x","content":""#;
+    for around in [0x20, 0x21, 0x23, 0x5b, 0x5d, 0x7f, 0x80, 0xff] {
+        for (mark, is_text) in
+            [(&b""[..], true), (b"\\n", true), (b"\\\"", true), (b"\\x", false), (b"\x1f", false), (b"\0", false)]
+        {
+            for (at, rest) in (0..20).flat_map(|at| (0..10).map(move |rest| (at, rest))) {
+                let document = [&before[..], &vec![around; at], mark, &vec![around; rest], b"\"}"].concat();
+                let skimmed = agrees(&document).unwrap()[2];
+                assert_eq!(skimmed, is_text, "{}", String::from_utf8_lossy(&document));
+            }
+        }
     }
 }
 
