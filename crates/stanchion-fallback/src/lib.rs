@@ -24,7 +24,8 @@
 //! * **What is sent.** Every candidate gets the same method, headers and body, byte for byte. The last possible
 //!   candidate gets the request itself, so a list of one costs no copy.
 //! * **Nothing is held in between.** The failed call is dropped, with all that it holds, before the next candidate is
-//!   readied. Dropping the future at any point frees everything at once. Nothing is spawned or boxed.
+//!   readied. Dropping the future at any point frees everything at once. Nothing is spawned, and
+//!   only what further candidates need is boxed.
 //! * **Events.** [`ModelFallback`](stanchion_core::Event::ModelFallback) names both candidates, before the second is
 //!   asked.
 //! * **What leaves.** A failure carries the number of attempts over all candidates and the name of the one that it is

@@ -51,20 +51,22 @@ where
     pub(crate) fn call(&mut self) -> S::Future {
         if self.selected.last {
             let ForOthers { mut service, request } = *self.others.take().expect(KEPT);
-            return self.send(&mut service, request);
+            return send(&mut service, request, &self.selected);
         }
-        let mut others = self.others.take().expect(KEPT);
+        let others = self.others.as_mut().expect(KEPT);
         let request = others.request.clone();
-        let call = self.send(&mut others.service, request);
-        self.others = Some(others);
-        call
+        send(&mut others.service, request, &self.selected)
     }
 
     /// Calls a service that is ready for the candidate that is selected.
-    pub(crate) fn send(&self, service: &mut S, mut request: Request<B>) -> S::Future {
-        request.extensions_mut().insert(self.selected.clone());
-        service.call(request)
+    pub(crate) fn send(&self, service: &mut S, request: Request<B>) -> S::Future {
+        send(service, request, &self.selected)
     }
+}
+
+fn send<S: Service<Request<B>>, B>(service: &mut S, mut request: Request<B>, selected: &Selected) -> S::Future {
+    request.extensions_mut().insert(selected.clone());
+    service.call(request)
 }
 
 impl<S, B> Walk<S, B> {

@@ -1,6 +1,6 @@
 //! How often the caller's own client library has retried a request, as its headers say.
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue};
 
 /// How often the caller's client library says that it has retried this request before; `None` if it says nothing.
 ///
@@ -13,8 +13,14 @@ use http::HeaderMap;
 ///
 /// If several say something, the largest number counts. Numbers above 1,000 say nothing.
 pub fn client_retries(headers: &HeaderMap) -> Option<u32> {
+    retries_told(|name| headers.get(name).map(HeaderValue::as_bytes))
+}
+
+/// As [`client_retries`], of headers wherever they are.
+pub(crate) fn retries_told<'a>(header: impl Fn(&str) -> Option<&'a [u8]>) -> Option<u32> {
     let number = |text: &str| text.trim().parse::<u32>().ok().filter(|number| *number <= 1000);
-    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let header =
+        |name: &str| header(name).and_then(|value| str::from_utf8(value).ok()).filter(|value| value.is_ascii());
     let attempts = |text: &str| number(text).and_then(|attempts| attempts.checked_sub(1));
     [
         header("x-stainless-retry-count").and_then(number),
@@ -31,7 +37,7 @@ pub fn client_retries(headers: &HeaderMap) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use http::{HeaderName, HeaderValue};
+    use http::HeaderName;
 
     use super::*;
 

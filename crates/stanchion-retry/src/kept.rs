@@ -1,8 +1,10 @@
 //! What is kept of a request as long as another attempt may follow.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version, request};
-use stanchion_core::{Attempts, Call, Context, Selected, WaitsForCircuit, WithoutOutputLimit};
+use stanchion_core::{Attempts, Call, Context, HidesUsage, Selected, WaitsForCircuit, WithoutOutputLimit};
 
 use crate::RetryOwner;
 
@@ -67,9 +69,11 @@ impl<B> Kept<B> {
         self.repaired = true;
     }
 
-    /// The request's headers.
-    pub(crate) fn headers(&self) -> HeaderMap {
-        self.headers.restored()
+    /// The first value of a header.
+    pub(crate) fn header(&self, name: &str) -> Option<&[u8]> {
+        let KeptHeaders(all) = &self.headers;
+        let found = entries(all).find(|entry| &all[entry.name.clone()] == name.as_bytes());
+        found.map(|entry| &all[entry.value])
     }
 }
 
@@ -98,25 +102,37 @@ impl KeptHeaders {
     fn restored(&self) -> HeaderMap {
         let all = Bytes::copy_from_slice(&self.0);
         let mut headers = HeaderMap::new();
-        let mut at = 0;
-        let number = |at: usize| {
-            let bytes = all.get(at..at + size_of::<u64>())?;
-            bytes.try_into().ok().map(u64::from_ne_bytes)
-        };
-        while let (Some(name), Some(value)) = (number(at), number(at + size_of::<u64>())) {
-            let name_at = at + Self::LENGTHS;
-            let value_at = name_at + name as usize;
-            at = value_at + (value >> 1) as usize;
+        for entry in entries(&all) {
             // All of them come out of a map: they are what headers may be.
-            let name = HeaderName::from_bytes(&all[name_at..value_at]);
-            let bytes = HeaderValue::from_maybe_shared(all.slice(value_at..at));
-            if let (Ok(name), Ok(mut bytes)) = (name, bytes) {
-                bytes.set_sensitive(value & 1 == 1);
-                headers.append(name, bytes);
+            let name = HeaderName::from_bytes(&all[entry.name]);
+            let value = HeaderValue::from_maybe_shared(all.slice(entry.value));
+            if let (Ok(name), Ok(mut value)) = (name, value) {
+                value.set_sensitive(entry.is_sensitive);
+                headers.append(name, value);
             }
         }
         headers
     }
+}
+
+/// Where a header stands among those that are kept.
+struct Entry {
+    name: Range<usize>,
+    value: Range<usize>,
+    is_sensitive: bool,
+}
+
+/// The headers that are kept in one piece of memory.
+fn entries(all: &[u8]) -> impl Iterator<Item = Entry> {
+    let number = |at: usize| all.get(at..)?.first_chunk().copied().map(u64::from_ne_bytes);
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let (name, value) = (number(at)?, number(at + size_of::<u64>())?);
+        let name_at = at + KeptHeaders::LENGTHS;
+        let value_at = name_at + name as usize;
+        at = value_at + (value >> 1) as usize;
+        Some(Entry { name: name_at..value_at, value: value_at..at, is_sensitive: value & 1 == 1 })
+    })
 }
 
 /// What the run itself knows of the request's extensions.
@@ -133,6 +149,7 @@ enum KeptExtensions {
         call: Option<Call>,
         attempts: Option<Attempts>,
         waits_for_circuit: bool,
+        hides_usage: bool,
     },
     All(Extensions),
 }
@@ -142,18 +159,27 @@ impl KeptExtensions {
     fn of(extensions: &Extensions, known: &Known) -> Self {
         let (call, attempts) = (extensions.get::<Call>(), extensions.get::<Attempts>());
         let waits_for_circuit = extensions.get::<WaitsForCircuit>().is_some();
-        let few =
-            [known.context.is_some(), known.selected.is_some(), call.is_some(), attempts.is_some(), waits_for_circuit];
+        let hides_usage = extensions.get::<HidesUsage>().is_some();
+        let few = [
+            known.context.is_some(),
+            known.selected.is_some(),
+            call.is_some(),
+            attempts.is_some(),
+            waits_for_circuit,
+            hides_usage,
+        ];
         if extensions.len() == 1 + few.into_iter().map(usize::from).sum::<usize>() {
-            Self::Few { call: call.cloned(), attempts: attempts.cloned(), waits_for_circuit }
+            Self::Few { call: call.cloned(), attempts: attempts.cloned(), waits_for_circuit, hides_usage }
         } else {
             Self::All(extensions.clone())
         }
     }
 
     fn restored(&self, known: &Known) -> Extensions {
-        let (call, attempts, waits_for_circuit) = match self {
-            Self::Few { call, attempts, waits_for_circuit } => (call, attempts, *waits_for_circuit),
+        let (call, attempts, waits_for_circuit, hides_usage) = match self {
+            Self::Few { call, attempts, waits_for_circuit, hides_usage } => {
+                (call, attempts, waits_for_circuit, hides_usage)
+            }
             Self::All(extensions) => return extensions.clone(),
         };
         let mut extensions = Extensions::new();
@@ -170,8 +196,11 @@ impl KeptExtensions {
         if let Some(attempts) = attempts {
             extensions.insert(attempts.clone());
         }
-        if waits_for_circuit {
+        if *waits_for_circuit {
             extensions.insert(WaitsForCircuit);
+        }
+        if *hides_usage {
+            extensions.insert(HidesUsage);
         }
         extensions
     }
@@ -215,6 +244,11 @@ mod tests {
         };
         assert_eq!(names(&kept), names(request));
         assert_eq!(kept.headers(), request.headers());
+        assert_eq!(kept.extensions().get::<HidesUsage>().is_some(), request.extensions().get::<HidesUsage>().is_some());
+        assert_eq!(
+            kept.extensions().get::<WaitsForCircuit>().is_some(),
+            request.extensions().get::<WaitsForCircuit>().is_some()
+        );
         assert_eq!(
             (kept.method(), kept.uri(), kept.version(), kept.body()),
             (request.method(), request.uri(), request.version(), request.body())
@@ -236,7 +270,8 @@ mod tests {
         usual.extensions_mut().insert(Call::new(Dialect::OpenAiChat, true).with_model("m").with_output_limit(true));
         usual.extensions_mut().insert(Selected::only(Candidate::new("a", Family::OpenAi, "http://a.test")));
         usual.extensions_mut().insert(WaitsForCircuit);
-        Attempts::attach(&mut usual);
+        usual.extensions_mut().insert(HidesUsage);
+        let attempts = Attempts::attach(&mut usual);
         let context = Context::default();
         usual.extensions_mut().insert(context.clone());
         let mut others = usual.clone();
@@ -246,14 +281,22 @@ mod tests {
         for request in [&plain, &usual, &others, &empty] {
             let known = known(request);
             let kept = Kept::of(request, &known);
-            assert_eq!(kept.headers(), *request.headers());
+            for name in ["x-own", "accept", "x-bytes", "x-long", "authorization", "x-absent"] {
+                assert_eq!(kept.header(name), request.headers().get(name).map(HeaderValue::as_bytes), "{name}");
+            }
             is_the_same(kept.request(&known), request);
             is_the_same(kept.into_request(&known), request);
         }
-        // It is one context, whichever request counts in it.
-        let again = Kept::of(&others, &known(&others)).request(&known(&others));
-        Context::of(&again).unwrap().count_attempt();
-        assert_eq!(context.attempts(), 1);
+        assert!(matches!(KeptExtensions::of(usual.extensions(), &known(&usual)), KeptExtensions::Few { .. }));
+        assert!(matches!(KeptExtensions::of(others.extensions(), &known(&others)), KeptExtensions::All(_)));
+        // It is one context and one list of attempts, whichever request counts in them.
+        for (request, counted) in [(&usual, 1), (&others, 2)] {
+            let again = Kept::of(request, &known(request)).request(&known(request));
+            Context::of(&again).unwrap().count_attempt();
+            Attempts::of(&again).unwrap().begin(None);
+            assert_eq!(context.attempts(), counted);
+            assert_eq!(attempts.take().len(), 1);
+        }
     }
 
     #[test]

@@ -36,8 +36,8 @@
 //!   [without its output limits](stanchion_core::WithoutOutputLimit): once in a request, outside of every budget, and
 //!   told as no retry.
 //! * **Nothing is held over a wait.** The failed attempt is dropped, with its permit and its connection, before the
-//!   wait begins. Dropping the future at any point frees everything at once. Nothing is spawned; only a wait for a
-//!   circuit is boxed.
+//!   wait begins. Dropping the future at any point frees everything at once. Nothing is spawned; what a call
+//!   keeps for its retries is boxed, once, and so is a wait for a circuit.
 //! * **What leaves.** A failure that leaves carries the number of attempts and the name of the candidate.
 //! * **Events.** [`ProviderRetry`](stanchion_core::ProviderRetry) tells `scheduled`, `waiting` every 15 s, `attempt`, and
 //!   then `recovered` or `exhausted`. Retries that end are always told: by the limit (also by a limit of 0), by giving

@@ -16,7 +16,9 @@ use tokio::time::Instant;
 use tower_service::Service;
 
 use crate::{
-    RetryOwner, Scope, client_retries,
+    RetryOwner, Scope,
+    client::retries_told,
+    client_retries,
     kept::{Kept, Known},
     layer::Shared,
     ledger::{Allowance, Cause, Ledger, Step, Verdict, was_not_asked},
@@ -238,7 +240,7 @@ impl<S, B> Run<S, B> {
     /// Reads what the caller's client library says, as long as the request is here.
     fn ask_client(&mut self) {
         if let (ClientRetries::Unread, Some(kept)) = (self.client_retries, &self.kept) {
-            self.client_retries = ClientRetries::Read(client_retries(&kept.headers()));
+            self.client_retries = ClientRetries::Read(retries_told(|name| kept.header(name)));
         }
     }
 
@@ -555,5 +557,17 @@ impl<S, B> Run<S, B> {
         }
         let context = self.known.context.as_ref();
         Context::emit(context, || circuit.event(phase, context, now));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_call_keeps_for_its_retries_is_small() {
+        type Inner = tower::util::BoxCloneService<Request<()>, http::Response<()>, Failure>;
+        let size = size_of::<Run<Inner, ()>>();
+        assert!(size <= 416, "{size} bytes");
     }
 }
