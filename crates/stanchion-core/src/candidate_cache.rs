@@ -10,8 +10,8 @@ use crate::{BuildMix, Candidate};
 /// What is worked out once for each candidate.
 ///
 /// Every request looks here, so the first 16 candidates have places of their own, which nobody locks: what stands there
-/// is kept as long as the cache, which should live no longer than a configuration. The others stand in a map; those of
-/// the past are forgotten there, and there are never more than 512.
+/// is kept as long as the cache, and where that outlives its candidates, those that follow find the places taken. The
+/// others stand in a map; those of the past are forgotten there, and there are never more than 512.
 pub struct CandidateCache<T> {
     first: [OnceLock<(Weak<Candidate>, T)>; 16],
     others: RwLock<HashMap<usize, (Weak<Candidate>, T), BuildMix>>,

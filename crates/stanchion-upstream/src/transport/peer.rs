@@ -36,6 +36,11 @@ pub(super) async fn begun(
     response.unwrap()
 }
 
+/// Guards against a test that would never end. Nothing is measured by it.
+pub(super) async fn within<F: Future>(future: F) -> F::Output {
+    tokio::time::timeout(Duration::from_secs(20), future).await.expect("the test hangs")
+}
+
 /// Lets all else that can run do so.
 pub(super) async fn settle() {
     for _ in 0..8 {

@@ -11,7 +11,7 @@ use tokio::{
 use super::*;
 use crate::transport::{
     Transport, TransportFuture,
-    peer::{begun, connection, settle},
+    peer::{begun, connection, settle, within},
 };
 
 const WHOLE: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
@@ -33,7 +33,7 @@ fn ask(pool: &Arc<Pool>, uri: &Uri) -> JoinHandle<Result<Bytes, Failure>> {
 async fn request(server: &mut DuplexStream) -> String {
     let mut read = Vec::new();
     while !read.ends_with(b"\r\n\r\n{}") {
-        assert_ne!(server.read_buf(&mut read).await.unwrap(), 0, "the client closed too early");
+        assert_ne!(within(server.read_buf(&mut read)).await.unwrap(), 0, "the client closed too early");
     }
     String::from_utf8(read).unwrap()
 }
@@ -53,18 +53,18 @@ async fn answered(origin: &Origin) -> (Connection, DuplexStream) {
 async fn who_opens_a_connection_takes_one_that_is_given_back_before() {
     let (pool, server, uri) = pool().await;
     let asked = ask(&pool, &uri);
-    let _opening = server.accept().await.unwrap();
+    let _opening = within(server.accept()).await.unwrap();
     let (connection, mut kept) = connection().await;
     pool.origin(&uri).unwrap().put(connection);
     let said = request(&mut kept).await;
     assert!(said.starts_with("POST /v1?a=b HTTP/1.1\r\n"), "{said}");
     kept.write_all(WHOLE).await.unwrap();
-    assert_eq!(asked.await.unwrap().unwrap(), "{}");
+    assert_eq!(within(asked).await.unwrap().unwrap(), "{}");
     // It is kept for the next.
     let asked = ask(&pool, &uri);
     request(&mut kept).await;
     kept.write_all(WHOLE).await.unwrap();
-    assert_eq!(asked.await.unwrap().unwrap(), "{}");
+    assert_eq!(within(asked).await.unwrap().unwrap(), "{}");
 }
 
 #[tokio::test]
@@ -72,13 +72,13 @@ async fn one_that_was_waited_for_may_turn_out_to_be_stale_as_well() {
     let (pool, server, uri) = pool().await;
     let origin = pool.origin(&uri).unwrap();
     let asked = ask(&pool, &uri);
-    let _first = server.accept().await.unwrap();
+    let _first = within(server.accept()).await.unwrap();
     let (connection, mut kept) = answered(&origin).await;
     origin.put(connection);
     request(&mut kept).await;
     drop(kept);
     // It is sent again on a fresh one, which has to be opened.
-    let _second = server.accept().await.unwrap();
+    let _second = within(server.accept()).await.unwrap();
     assert!(!asked.is_finished());
 }
 
@@ -87,25 +87,25 @@ async fn one_that_was_waited_for_and_dies_in_its_first_answer_is_not_stale() {
     let (pool, server, uri) = pool().await;
     let origin = pool.origin(&uri).unwrap();
     let asked = ask(&pool, &uri);
-    let _first = server.accept().await.unwrap();
+    let _first = within(server.accept()).await.unwrap();
     let (connection, mut kept) = connection().await;
     origin.put(connection);
     request(&mut kept).await;
     drop(kept);
-    assert_eq!(asked.await.unwrap().unwrap_err().kind(), FailureKind::Transport);
+    assert_eq!(within(asked).await.unwrap().unwrap_err().kind(), FailureKind::Transport);
 }
 
 #[tokio::test]
 async fn what_ends_before_a_connection_is_open_leaves_nobody_waiting() {
     let (pool, server, uri) = pool().await;
     let asked = ask(&pool, &uri);
-    let opening = server.accept().await.unwrap();
+    let opening = within(server.accept()).await.unwrap();
     drop(opening);
-    assert_eq!(asked.await.unwrap().unwrap_err().kind(), FailureKind::Connect);
+    assert_eq!(within(asked).await.unwrap().unwrap_err().kind(), FailureKind::Connect);
     let asked = ask(&pool, &uri);
-    let _opening = server.accept().await.unwrap();
+    let _opening = within(server.accept()).await.unwrap();
     asked.abort();
-    assert!(asked.await.unwrap_err().is_cancelled());
+    assert!(within(asked).await.unwrap_err().is_cancelled());
     assert!(pool.origin(&uri).unwrap().is_empty());
 }
 
@@ -122,7 +122,7 @@ async fn a_reply_that_nobody_reads_to_its_end_keeps_no_connection() {
         let exchange = tokio::spawn(exchange(&uri));
         request(&mut kept).await;
         kept.write_all(whole).await.unwrap();
-        let mut response = exchange.await.unwrap().unwrap();
+        let mut response = within(exchange).await.unwrap().unwrap();
         if whole == WHOLE {
             response.body_mut().frame().await.unwrap().unwrap();
         }
