@@ -232,7 +232,9 @@ mod tests {
         assert_eq!(budget.snapshot_by_now(), budget.snapshot(start + Duration::from_secs(999)));
         budget.start(start);
         assert!(!budget.is_spent_by_now());
-        assert!(budget.snapshot_by_now().remaining <= budget.budget());
+        let past = RecoveryBudget::new(Duration::from_secs(1));
+        past.start(start - Duration::from_secs(2));
+        assert!(past.is_spent_by_now() && past.snapshot_by_now().remaining.is_zero());
         assert!(!budget.is_spent(start + Duration::from_secs(30) - Duration::from_nanos(1)));
         assert!(budget.is_spent(start + Duration::from_secs(30)));
     }
